@@ -1,0 +1,40 @@
+"""Semi-supervised few-shot image classification: a few labelled images, many unlabelled ones, some of them junk."""
+
+from sala.backbones import BACKBONES, build_backbone
+from sala.data import DATASETS, ImageStore, load_dataset
+from sala.episode import Episode, Task
+from sala.errors import SalaError
+from sala.evaluate import Interval, Result, evaluate
+from sala.methods import METHODS, Method, build_method
+from sala.protocol import PROTOCOLS, Budget, EpisodeShape, Protocol
+from sala.runs import RunConfig, load, resume_run, start_run
+from sala.sampler import EpisodeSampler
+from sala.train import TrainConfig, train
+
+__all__ = [
+    "BACKBONES",
+    "DATASETS",
+    "METHODS",
+    "PROTOCOLS",
+    "Budget",
+    "Episode",
+    "EpisodeSampler",
+    "EpisodeShape",
+    "ImageStore",
+    "Interval",
+    "Method",
+    "Protocol",
+    "Result",
+    "RunConfig",
+    "SalaError",
+    "Task",
+    "TrainConfig",
+    "build_backbone",
+    "build_method",
+    "evaluate",
+    "load",
+    "load_dataset",
+    "resume_run",
+    "start_run",
+    "train",
+]

@@ -1,0 +1,110 @@
+"""Embedding networks: images `[n, C, H, W]` in [0, 1] -> embeddings `[n, d]`; `out_dim` tells d."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sala.errors import SalaError
+
+
+class Backbone(nn.Module):
+    out_dim: int
+
+
+class Conv4(Backbone):
+    """Four blocks of conv3x3 (64, with bias) - batch norm - ReLU - max-pool 2x2; flattened (Snell et al., 2017).
+
+    Odd maps lose their last row and column in pooling: 84 -> 42 -> 21 -> 10 -> 5 (d = 1600), 28 -> 14 -> 7 -> 3 -> 1
+    (d = 64). PyTorch's default initialisation; batch norm with momentum 0.1 and eps 1e-5.
+    """
+
+    def __init__(self, in_channels: int, image_size: int, width: int = 64):
+        super().__init__()
+        if image_size < 16:
+            raise SalaError(f"Conv4 halves the image four times and needs at least 16 x 16 pixels; got {image_size}")
+        self.blocks = nn.ModuleList(ConvBlock(in_channels if i == 0 else width, width) for i in range(4))
+        self.out_dim = width * (image_size // 16) ** 2
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = images
+        for block in self.blocks:
+            x = block(x)
+        return x.flatten(1)
+
+
+class ConvBlock(nn.Module):
+    """conv - batch norm - ReLU - max-pool. In evaluation the norm is folded into the kernel: one pass less."""
+
+    def __init__(self, in_channels: int, out_channels: int):
+        super().__init__()
+        self.conv = nn.Conv2d(in_channels, out_channels, 3, padding=1)
+        self.norm = nn.BatchNorm2d(out_channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            return F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)
+        assert self.norm.running_var is not None and self.norm.running_mean is not None and self.conv.bias is not None
+        scale = self.norm.weight * (self.norm.running_var + self.norm.eps).rsqrt()
+        kernel = self.conv.weight * scale[:, None, None, None]
+        bias = (self.conv.bias - self.norm.running_mean) * scale + self.norm.bias
+        return F.relu(F.max_pool2d(F.conv2d(x, kernel, bias, padding=1), 2))  # ReLU after the pool: a quarter of it
+
+
+class ResNet12(Backbone):
+    """Four residual blocks of three conv3x3 (64-160-320-640), LeakyReLU 0.1, max-pool, then the global mean: d = 640."""
+
+    def __init__(self, in_channels: int, image_size: int, widths: tuple[int, ...] = (64, 160, 320, 640)):
+        super().__init__()
+        if image_size < 16:
+            raise SalaError(
+                f"ResNet-12 halves the image four times and needs at least 16 x 16 pixels; got {image_size}"
+            )
+        channels = (in_channels, *widths)
+        self.blocks = nn.Sequential(*(ResidualBlock(a, b) for a, b in zip(channels, widths, strict=False)))
+        self.out_dim = widths[-1]
+
+    def forward(self, images: Tensor) -> Tensor:
+        features: Tensor = self.blocks(images)
+        return features.mean((-2, -1))
+
+
+class ResidualBlock(nn.Module):
+    def __init__(self, in_channels: int, out_channels: int):
+        super().__init__()
+        layers: list[nn.Module] = []
+        for i in range(3):
+            channels = in_channels if i == 0 else out_channels
+            layers += [nn.Conv2d(channels, out_channels, 3, padding=1, bias=False), nn.BatchNorm2d(out_channels)]
+            layers += [nn.LeakyReLU(0.1)] if i < 2 else []
+        self.main = nn.Sequential(*layers)
+        self.shortcut = nn.Sequential(nn.Conv2d(in_channels, out_channels, 1, bias=False), nn.BatchNorm2d(out_channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.max_pool2d(F.leaky_relu(self.main(x) + self.shortcut(x), 0.1), 2)
+
+
+class Identity(Backbone):
+    """For points that are embeddings already: every method runs on ready-made features."""
+
+    def __init__(self, out_dim: int):
+        super().__init__()
+        self.out_dim = out_dim
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features
+
+
+BACKBONES: dict[str, Callable[[int, int], Backbone]] = {"conv4": Conv4, "resnet12": ResNet12}
+
+
+def build_backbone(name: str, image_shape: tuple[int, int, int]) -> Backbone:
+    """A fresh network for images of shape [H, W, C], in channels-last memory."""
+    if name not in BACKBONES:
+        raise SalaError(f"there is no backbone {name!r}; the backbones are {', '.join(BACKBONES)}")
+    height, _, channels = image_shape
+    backbone = BACKBONES[name](channels, height)
+    return backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]

@@ -1,0 +1,44 @@
+"""Tensors and a JSON note in one safetensors file, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from sala.errors import SalaError
+
+
+def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> None:
+    """Write next to the target, make sure it is on disk, then rename: a reader sees the old file or the new one."""
+    content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, to_bytes(content, metadata={"note": json.dumps(note)}))
+
+
+def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    try:
+        with safe_open(path, framework="pt") as file:  # type: ignore[no-untyped-call]
+            note = json.loads((file.metadata() or {}).get("note", "{}"))
+            return {name: file.get_tensor(name) for name in file.keys()}, note  # noqa: SIM118
+    except FileNotFoundError:
+        raise SalaError(f"there is no checkpoint {path}") from None
+    except (SafetensorError, json.JSONDecodeError, OSError) as error:
+        raise SalaError(f"the checkpoint {path} is damaged ({error})") from None
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

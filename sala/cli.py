@@ -1,0 +1,311 @@
+"""The command line: parse, call the library, print."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from sala import console
+from sala.data import DATASETS, load_dataset
+from sala.data.store import SPLITS
+from sala.errors import SalaError
+from sala.methods import METHODS, method_class, method_options
+from sala.protocol import PROTOCOLS, EpisodeShape, Protocol
+from sala.report import comparison_table, protocol_note, pseudo_label_note
+from sala.runs import RunConfig, evaluate_run, read_config, resume_run, start_run, stored_result
+
+app = typer.Typer(
+    help="Semi-supervised few-shot image classification: a few labelled images, many unlabelled ones, some of them junk.\n\n"
+    "Start with `sala demo`. Then `sala train`, `sala evaluate` and `sala compare`.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+data_app = typer.Typer(help="Look at, prepare and download datasets.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+Root = Annotated[
+    Path | None, typer.Option(help="Folder (or zip) with the dataset's files; else $SALA_DATA, else the cache.")
+]
+ImageSize = Annotated[int | None, typer.Option(help="Side of the images in pixels; each dataset has its own default.")]
+Ways = Annotated[int | None, typer.Option(help="Classes in an episode (N).", show_default="5")]
+Shots = Annotated[int | None, typer.Option(help="Labelled images per class (K).", show_default="1")]
+Distractors = Annotated[
+    int | None, typer.Option(help="Classes whose images are in the unlabelled set but belong to no way (C).")
+]
+Seed = Annotated[int, typer.Option(help="Of initial weights, training episodes and label split.")]
+
+
+def main() -> None:
+    try:
+        app()
+    except SalaError as error:
+        console.fail(str(error))
+
+
+@app.command()
+def train(
+    method: Annotated[str, typer.Option(help="A name from `sala methods`, or path/to/file.py:Class.")] = "sala",
+    dataset: Annotated[str, typer.Option(help="A name from `sala data list`.")] = "glyphs",
+    root: Root = None,
+    image_size: ImageSize = None,
+    ways: Ways = None,
+    shots: Shots = None,
+    distractors: Distractors = None,
+    unlabeled: Annotated[int | None, typer.Option(help="Unlabelled images per class in training (H).")] = None,
+    queries: Annotated[int | None, typer.Option(help="Query images per class in training.")] = None,
+    labeled_share: Annotated[float | None, typer.Option(help="Labelled share of each training class.")] = None,
+    episodes: Annotated[int | None, typer.Option(help="Training episodes; the default is the budget's.")] = None,
+    budget: Annotated[str, typer.Option(help="cpu or paper: episodes, how often to validate, on how many.")] = "cpu",
+    validate_every: Annotated[int | None, typer.Option(help="Episodes between validations.")] = None,
+    seed: Seed = 0,
+    backbone: Annotated[str, typer.Option(help="conv4 or resnet12.")] = "conv4",
+    option: Annotated[
+        list[str] | None, typer.Option("--set", help="An option of the method, name=value; repeatable.")
+    ] = None,
+    split_file: Annotated[Path | None, typer.Option(help="folder: a CSV of class,split lines.")] = None,
+    threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves it to PyTorch.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Run folder; default runs/DATASET-METHOD-...")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Continue this run; all other options come from it.")] = None,
+) -> None:
+    """Train a method on a dataset. Writes a run folder; prints its path.
+
+    Example: `sala train --dataset omniglot --root DOWNLOADS --method sala --distractors 5`
+    """
+    if resume is not None:
+        with console.watching(config := read_config(resume)) as watch:
+            state = resume_run(resume, watch)
+        return _tell_end(resume, config, state.episode, state.best_accuracy, state.best_episode)
+    protocol = _protocol(dataset, ways, shots, distractors, unlabeled, queries, labeled_share)
+    config = RunConfig(
+        method=method,
+        protocol=replace(protocol, label_split_seed=seed),
+        budget=_budget(protocol, budget, episodes, validate_every),
+        seed=seed,
+        backbone=backbone,
+        options=_options(method, option or []),
+        root=str(root.resolve()) if root else None,
+        image_size=image_size,
+        data_options={"split_file": str(split_file.resolve())} if split_file else {},
+        threads=threads,
+    )
+    folder = out or Path("runs") / _run_name(config)
+    with console.watching(config) as watch:
+        state = start_run(folder, config, watch)
+    return _tell_end(folder, config, state.episode, state.best_accuracy, state.best_episode)
+
+
+def _tell_end(folder: Path, config: RunConfig, episode: int, accuracy: float, best: int) -> None:
+    if episode < config.budget.n_episodes:
+        console.err.print(f"stopped at episode {episode:,}; continue with: sala train --resume {folder}")
+        raise typer.Exit(130)
+    console.err.print(
+        f"best validation accuracy {accuracy:.2f} % at episode {best:,}; test it with: sala evaluate {folder}"
+    )
+    print(folder)
+
+
+def _protocol(
+    dataset: str,
+    ways: int | None,
+    shots: int | None,
+    distractors: int | None,
+    unlabeled: int | None,
+    queries: int | None,
+    labeled_share: float | None,
+) -> Protocol:
+    if dataset not in PROTOCOLS:
+        raise SalaError(f"there is no dataset {dataset!r}; the datasets are {', '.join(DATASETS)}")
+    protocol = PROTOCOLS[dataset].with_shape(n_way=ways, n_shot=shots, n_distractor=distractors)
+    training = _override(protocol.train, n_unlabeled=unlabeled, n_query=queries)
+    return replace(protocol, train=training, labeled_share=labeled_share or protocol.labeled_share)
+
+
+def _override(shape: EpisodeShape, **numbers: int | None) -> EpisodeShape:
+    return replace(shape, **{name: number for name, number in numbers.items() if number is not None})
+
+
+def _budget(protocol: Protocol, name: str, episodes: int | None, validate_every: int | None) -> Any:
+    if name not in protocol.budgets:
+        raise SalaError(f"a budget is one of {', '.join(protocol.budgets)}; got {name!r}")
+    budget = protocol.budgets[name]
+    return replace(
+        budget,
+        n_episodes=episodes or budget.n_episodes,
+        validate_every=validate_every or min(budget.validate_every, episodes or budget.n_episodes),
+    )
+
+
+def _options(method: str, pairs: list[str]) -> dict[str, Any]:
+    options = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not sign:
+            raise SalaError(f"--set wants name=value; got {pair!r}")
+        options[name] = value
+    return options
+
+
+def _run_name(config: RunConfig) -> str:
+    shape, method = config.protocol.train, Path(config.method.rpartition(":")[2]).name
+    junk = f"-d{shape.n_distractor}" if shape.n_distractor else ""
+    options = "".join(f"-{key}_{value}" for key, value in sorted(config.options.items()))
+    return f"{config.protocol.dataset}-{method}-{shape.n_way}way{shape.n_shot}shot{junk}{options}-s{config.seed}"
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    split: Annotated[str, typer.Option(help="test, val or train.")] = "test",
+    setting: Annotated[str | None, typer.Option(help="The dataset's test setting by name, e.g. ren or large.")] = None,
+    episodes: Annotated[int, typer.Option(help="How many fixed episodes.")] = 1_000,
+    ways: Ways = None,
+    shots: Shots = None,
+    distractors: Distractors = None,
+    unlabeled: Annotated[int | None, typer.Option(help="Unlabelled images per class (H).")] = None,
+    queries: Annotated[int | None, typer.Option(help="Query images per class.")] = None,
+    weights: Annotated[str, typer.Option(help="best (by validation) or last.")] = "best",
+    method: Annotated[
+        str | None, typer.Option(help="path/to/file.py:Class again, for a run of your own method.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as JSON, with per-episode accuracies.")
+    ] = False,
+) -> None:
+    """Test a run: mean accuracy with its 95 % interval on fixed episodes, and how good the pseudo-labels were."""
+    protocol = read_config(run).protocol
+    shape = _override(
+        protocol.test_shape(setting),
+        n_way=ways, n_shot=shots, n_distractor=distractors, n_unlabeled=unlabeled, n_query=queries,
+    )  # fmt: skip
+    with console.counting("embedding") as progress:
+        result = evaluate_run(
+            run, shape, split=split, n_episodes=episodes, weights=weights, method=method, progress=progress
+        )
+    if as_json:
+        print(json.dumps(result.to_json()))
+        return
+    console.out.print(f"[bold]{result.interval}[/]  {protocol_note(result)}")
+    if note := pseudo_label_note(result):
+        console.out.print(note)
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; the others are compared with the first.")],
+    split: Annotated[str, typer.Option(help="test, val or train.")] = "test",
+    setting: Annotated[str | None, typer.Option(help="The dataset's test setting by name.")] = None,
+    episodes: Annotated[int, typer.Option(help="How many fixed episodes.")] = 1_000,
+    distractors: Distractors = None,
+    unlabeled: Annotated[int | None, typer.Option(help="Unlabelled images per class (H).")] = None,
+    queries: Annotated[int | None, typer.Option(help="Query images per class.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """Test several runs on the same episodes: a table with the paired difference of each against the first."""
+    first = read_config(runs[0]).protocol
+    shape = _override(first.test_shape(setting), n_distractor=distractors, n_unlabeled=unlabeled, n_query=queries)
+    results = {}
+    for run in runs:
+        if read_config(run).protocol.dataset != first.dataset:
+            raise SalaError(
+                f"{run} is a run on {read_config(run).protocol.dataset}, {runs[0]} on {first.dataset}: no pairs"
+            )
+        stored = stored_result(run, shape, split, episodes)
+        with console.counting(f"embedding for {run}") as progress:
+            results[str(run)] = stored or evaluate_run(run, shape, split=split, n_episodes=episodes, progress=progress)
+    names = {run: read_config(run).method for run in results}
+    if as_json:
+        base = next(iter(results.values()))
+        rows = [
+            {"run": run, "method": names[run], **asdict(r.interval), "difference": asdict(r.minus(base))}
+            for run, r in results.items()
+        ]
+        print(json.dumps(rows))
+        return
+    console.out.print(comparison_table(results, names))
+
+
+@app.command()
+def methods() -> None:
+    """List the methods with their papers and options."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("method", "paper", "unlabelled images in training", "options (--set name=value)"):
+        table.add_column(column, overflow="fold")
+    for name in METHODS:
+        cls = method_class(name)
+        options = ", ".join(f"{key}={p.default}" for key, p in method_options(cls).items()) or "-"
+        table.add_row(name, cls.paper, "used" if cls.trains_on_unlabeled else "not used", options)
+    console.out.print(table)
+
+
+@data_app.command("list")
+def data_list() -> None:
+    """The datasets, and which of them are ready."""
+    from sala.data import prepared_stores
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("dataset", "what it is", "size", "ready"):
+        table.add_column(column)
+    for name, dataset in DATASETS.items():
+        ready = prepared_stores(name)
+        table.add_row(name, dataset.summary, f"{dataset.image_size} px", "yes" if ready else "-")
+    console.out.print(table)
+
+
+@data_app.command("prepare")
+def data_prepare(
+    name: Annotated[str, typer.Argument(help="A dataset of `sala data list`.")],
+    root: Root = None,
+    image_size: ImageSize = None,
+    split_file: Annotated[Path | None, typer.Option(help="folder: a CSV of class,split lines.")] = None,
+) -> None:
+    """Build the image store of a dataset from its files, once; later commands open it at once."""
+    options = {"split_file": str(split_file.resolve())} if split_file else {}
+    with console.counting(f"preparing {name}") as progress:
+        store = load_dataset(name, root, image_size=image_size, progress=progress, **options)
+    _print_store(store)
+
+
+@data_app.command("info")
+def data_info(
+    name: Annotated[str, typer.Argument(help="A dataset of `sala data list`.")],
+    root: Root = None,
+    image_size: ImageSize = None,
+    verify: Annotated[bool, typer.Option(help="Read all images again and check their hash.")] = False,
+) -> None:
+    """What a prepared dataset holds: classes and images per split, image shape, content hash, place, protocol."""
+    with console.counting(f"preparing {name}") as progress:
+        store = load_dataset(name, root, image_size=image_size, progress=progress)
+    _print_store(store)
+    protocol = PROTOCOLS[name]
+    console.out.print(f"training episodes: {protocol.train.describe()}; labelled share {protocol.labeled_share:.0%}")
+    for setting, shape in protocol.test.items():
+        console.out.print(f"test setting {setting}: {shape.describe()}")
+    if verify:
+        if not store.verify():
+            raise SalaError(
+                f"{store.folder} has changed since it was built; delete that folder and prepare {name} again"
+            )
+        console.out.print("verified: the images have the content hash above")
+
+
+def _print_store(store: Any) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in ("split", "classes", "images", "images a class"):
+        table.add_column(column, justify="left" if column == "split" else "right")
+    for split in SPLITS:
+        counts = [entry.count for entry in store.split(split)]
+        spread = (
+            f"{min(counts)} - {max(counts)}" if counts and min(counts) < max(counts) else str(max(counts, default=0))
+        )
+        table.add_row(split, f"{len(counts):,}", f"{sum(counts):,}", spread)
+    height, width, channels = store.image_shape
+    console.out.print(f"[bold]{store.name}[/]: {height} x {width} pixels, {'grey' if channels == 1 else 'RGB'}")
+    console.out.print(table)
+    console.out.print(f"content hash {store.content_hash}\nplace {store.folder}")

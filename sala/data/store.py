@@ -1,0 +1,189 @@
+"""The image store: what every dataset becomes. uint8 images in one memory-mapped file, and an index of classes.
+
+A store is a folder with `images.bin` (all images of class 0, then class 1, ...) and `index.json`. It is written under a
+temporary name and renamed when complete, so a store that can be seen is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sala.errors import SalaError
+
+SPLITS = ("train", "val", "test")
+FORMAT = 1
+Progress = Callable[[int, int], None]  # done, total
+
+
+@dataclass(frozen=True)
+class ClassEntry:
+    """One class of a store: its images are the rows `start .. start + count` of the image file."""
+
+    name: str
+    split: str
+    count: int
+    start: int = 0
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a loader hands over: the classes with their sizes, then the images in any order, each with its class."""
+
+    classes: list[ClassEntry]
+    images: Iterator[tuple[int, NDArray[np.uint8]]]  # (class index, [height, width, channels])
+    image_shape: tuple[int, int, int]
+
+
+class ImageStore:
+    """A dataset on disk, opened read-only; many processes may share it."""
+
+    def __init__(self, folder: Path | str):
+        self.folder = Path(folder)
+        index = _read_index(self.folder)
+        self.name: str = index["name"]
+        self.content_hash: str = index["content_hash"]
+        self.image_shape: tuple[int, int, int] = tuple(index["image_shape"])
+        self.classes = [ClassEntry(**entry) for entry in index["classes"]]
+        n_images = sum(entry.count for entry in self.classes)
+        path = self.folder / "images.bin"
+        expected = n_images * int(np.prod(self.image_shape))
+        if not path.is_file() or path.stat().st_size != expected:
+            raise SalaError(
+                f"the image store {self.folder} is damaged; delete that folder and prepare {self.name} again"
+            )
+        self.images: NDArray[np.uint8] = np.memmap(path, dtype=np.uint8, mode="r", shape=(n_images, *self.image_shape))
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __repr__(self) -> str:
+        return f"ImageStore({self.name!r}, {len(self.classes)} classes, {len(self)} images of {self.image_shape})"
+
+    def split(self, name: str) -> list[ClassEntry]:
+        """The classes of one split, in the order of the store."""
+        if name not in SPLITS:
+            raise SalaError(f"a split is one of {', '.join(SPLITS)}; got {name!r}")
+        return self._by_split[name]
+
+    @cached_property
+    def _by_split(self) -> dict[str, list[ClassEntry]]:
+        return {name: [entry for entry in self.classes if entry.split == name] for name in SPLITS}
+
+    def verify(self) -> bool:
+        """Read every byte again and compare with the hash that was taken when the store was built."""
+        return content_hash(self.folder / "images.bin", self.classes, self.image_shape) == self.content_hash
+
+
+def _read_index(folder: Path) -> dict[str, Any]:
+    try:
+        index: dict[str, Any] = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SalaError(f"{folder} is not an image store (it has no index.json)") from None
+    except json.JSONDecodeError:
+        raise SalaError(f"{folder}/index.json is damaged; delete that folder and prepare the dataset again") from None
+    if index.get("format") != FORMAT:
+        raise SalaError(f"{folder} was made by another version of sala; delete it and prepare the dataset again")
+    return index
+
+
+def build_store(folder: Path, name: str, source: Source, progress: Progress | None = None) -> ImageStore:
+    """Write `source` to `folder`, all or nothing, and open it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned_builds(folder.parent)
+    building = folder.parent / f".building-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    building.mkdir()
+    try:
+        classes = _with_starts(source.classes)
+        _write_images(building / "images.bin", classes, source, progress)
+        index = {
+            "format": FORMAT,
+            "name": name,
+            "image_shape": list(source.image_shape),
+            "content_hash": content_hash(building / "images.bin", classes, source.image_shape),
+            "classes": [asdict(entry) for entry in classes],
+        }
+        (building / "index.json").write_text(json.dumps(index, indent=0), encoding="utf-8")
+        _publish(building, folder)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return ImageStore(folder)
+
+
+def _publish(building: Path, folder: Path) -> None:
+    try:
+        building.rename(folder)
+    except OSError:
+        if not (folder / "index.json").is_file():  # otherwise another process was faster with the same store
+            raise
+
+
+def _with_starts(classes: Iterable[ClassEntry]) -> list[ClassEntry]:
+    placed, start = [], 0
+    for entry in classes:
+        placed.append(ClassEntry(entry.name, entry.split, entry.count, start))
+        start += entry.count
+    return placed
+
+
+def _write_images(path: Path, classes: list[ClassEntry], source: Source, progress: Progress | None) -> None:
+    total = sum(entry.count for entry in classes)
+    image_bytes = int(np.prod(source.image_shape))
+    written = [0] * len(classes)
+    with path.open("wb") as file:
+        for done, (class_index, image) in enumerate(source.images):
+            entry = classes[class_index]
+            if image.shape != source.image_shape or image.dtype != np.uint8:
+                raise SalaError(
+                    f"class {entry.name!r} has an image of {image.dtype} {image.shape}, not {source.image_shape}"
+                )
+            if written[class_index] == entry.count:
+                raise SalaError(f"class {entry.name!r} has more images than its {entry.count} labels say")
+            file.seek((entry.start + written[class_index]) * image_bytes)
+            file.write(np.ascontiguousarray(image).data)
+            written[class_index] += 1
+            if progress and (done % 64 == 0 or done == total - 1):
+                progress(done + 1, total)
+        file.flush()
+        os.fsync(file.fileno())
+    for entry, count in zip(classes, written, strict=True):
+        if count != entry.count:
+            raise SalaError(f"class {entry.name!r} has {count} images where its labels say {entry.count}")
+
+
+def content_hash(path: Path, classes: list[ClassEntry], image_shape: tuple[int, int, int]) -> str:
+    """sha256 of the images, their shape and the class index: two stores with the same hash are the same data."""
+    digest = hashlib.sha256(json.dumps([list(image_shape), [asdict(entry) for entry in classes]]).encode())
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _remove_abandoned_builds(parent: Path) -> None:
+    """A build that was killed leaves its temporary folder; the next build clears it away."""
+    for folder in parent.glob(".building-*"):
+        pid = folder.name.split("-")[1]
+        if os.name == "posix" and pid.isdigit() and not _is_running(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,34 @@
+"""What a method may look at (`Task`) and what only a measurement may look at (`Episode`).
+
+All tensors may carry leading batch dimensions: `support [..., S, *x]`, `labels [..., S]`, `unlabeled [..., M, *x]`,
+`query [..., Q, *x]`, where `*x` is `d` for embeddings and `C, H, W` for images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Task:
+    """One few-shot problem as a method meets it. There are no query labels in it."""
+
+    support: Tensor  # [..., S, *x]
+    labels: Tensor  # [..., S], integers in [0, n_way)
+    unlabeled: Tensor  # [..., M, *x]; M may be 0
+    query: Tensor  # [..., Q, *x]
+    n_way: int
+
+    def without_unlabeled(self) -> Task:
+        return replace(self, unlabeled=self.unlabeled[..., :0, :])
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A task together with the truths that are hidden from the method."""
+
+    task: Task
+    query_labels: Tensor  # [..., Q]
+    unlabeled_labels: Tensor  # [..., M]; -1 marks a distractor

@@ -1,0 +1,169 @@
+"""Measurement: every image is embedded once, then the episodes run in batches on the embeddings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sala.episode import Episode
+from sala.methods import Method
+from sala.protocol import EpisodeShape
+from sala.sampler import EpisodeSampler, Rows, build_episode, images_of
+
+EMBEDDING_BATCH = 128  # images; larger batches leave the processor's cache
+EPISODE_BATCH = 50
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over episodes with the half-width of its 95 % interval, both in percent."""
+
+    mean: float
+    ci95: float
+
+    @classmethod
+    def of(cls, shares: Iterable[float]) -> Interval:
+        values = 100 * np.asarray(list(shares), dtype=np.float64)
+        spread = values.std(ddof=1) if len(values) > 1 else math.nan
+        return cls(float(values.mean()), float(1.96 * spread / math.sqrt(len(values))))
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} ± {self.ci95:.2f} %"
+
+
+@dataclass(frozen=True)
+class Result:
+    """Accuracies of a method on a fixed list of episodes."""
+
+    accuracies: tuple[float, ...]  # share of right queries, one number an episode
+    shape: EpisodeShape
+    split: str
+    seed: int  # of the episodes
+    pseudo_labels: dict[str, float] = field(default_factory=dict)
+    diagnostics: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def interval(self) -> Interval:
+        return Interval.of(self.accuracies)
+
+    @property
+    def accuracy(self) -> float:
+        """Mean accuracy in percent."""
+        return self.interval.mean
+
+    def __str__(self) -> str:
+        return f"{self.interval} over {len(self.accuracies):,} episodes ({self.shape.describe()}; {self.split} classes)"
+
+    def minus(self, other: Result) -> Interval:
+        """The paired difference: the same episodes, so most of the noise is in both and cancels."""
+        if (self.shape, self.split, self.seed) != (other.shape, other.split, other.seed):
+            raise ValueError("a paired difference needs results on the same episodes")
+        return Interval.of(np.subtract(self.accuracies, other.accuracies))
+
+    def to_json(self) -> dict[str, Any]:
+        interval = self.interval
+        return {"accuracy": interval.mean, "ci95": interval.ci95, "n_episodes": len(self.accuracies), **asdict(self)}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Result:
+        return cls(
+            accuracies=tuple(content["accuracies"]),
+            shape=EpisodeShape(**content["shape"]),
+            split=content["split"],
+            seed=content["seed"],
+            pseudo_labels=content["pseudo_labels"],
+            diagnostics=content["diagnostics"],
+        )
+
+
+def evaluate(
+    method: Method,
+    sampler: EpisodeSampler,
+    n_episodes: int = 1_000,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """The accuracy of a method on episodes 0 .. n - 1 of a sampler. Puts the method in evaluation mode for the time."""
+    was_training = method.training
+    method.eval()
+    try:
+        with torch.inference_mode():
+            measured = [
+                _measure(method, batch) for batch in embedded_episodes(method, sampler, n_episodes, progress=progress)
+            ]
+    finally:
+        method.train(was_training)
+    columns = {key: np.concatenate([m[key] for m in measured]) for key in measured[0]}
+    accuracies = tuple(map(float, columns.pop("accuracy")))
+    diagnostics = {key[1:]: float(np.mean(columns.pop(key))) for key in list(columns) if key.startswith("@")}
+    return Result(accuracies, sampler.shape, sampler.split, sampler.seed, _pool(columns), diagnostics)
+
+
+def embedded_episodes(
+    method: Method,
+    sampler: EpisodeSampler,
+    n_episodes: int,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[Episode]:
+    """Batches of episodes whose points are embeddings; each image of the store passes the network once."""
+    rows = [sampler.rows(i) for i in range(n_episodes)]
+    points = [np.concatenate([r.support, r.query, r.unlabeled]) for r in rows]
+    used, position = np.unique(np.stack(points), return_inverse=True)
+    table = embed_rows(method, sampler, used, progress=progress)
+    index = torch.from_numpy(position.reshape(n_episodes, -1))
+    for start in range(0, n_episodes, EPISODE_BATCH):
+        batch = rows[start : start + EPISODE_BATCH]
+        yield build_episode(batch, table[index[start : start + EPISODE_BATCH].to(table.device)], sampler.shape.n_way)
+
+
+def embed_rows(
+    method: Method, sampler: EpisodeSampler, rows: Rows, *, progress: Callable[[int, int], None] | None = None
+) -> Tensor:
+    """[n, d]: the embeddings of some rows of the sampler's store."""
+    device = next((p.device for p in method.parameters()), torch.device("cpu"))
+    parts = []
+    for start in range(0, len(rows), EMBEDDING_BATCH):
+        images = images_of(sampler.store, rows[start : start + EMBEDDING_BATCH])
+        parts.append(method.embed_images(images.to(device)))
+        if progress:
+            progress(min(start + EMBEDDING_BATCH, len(rows)), len(rows))
+    return torch.cat(parts)
+
+
+def _measure(method: Method, episodes: Episode) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+    """One number an episode: the accuracy, and counts of what was selected; `@` marks a batch's diagnostics."""
+    task = episodes.task
+    right = method.logits(task).argmax(-1) == episodes.query_labels
+    measured = {"accuracy": right.double().mean(-1)}
+    labels = method.pseudo_labels(task) if task.unlabeled.shape[-2] else None
+    if labels is not None:
+        truth, selected = episodes.unlabeled_labels, labels.selected
+        correct = labels.probabilities.argmax(-1) == truth
+        measured["unlabeled"] = torch.full_like(measured["accuracy"], truth.shape[-1])
+        measured["selected"] = selected.sum(-1)
+        measured["correct"] = (correct & selected).sum(-1)
+        measured["distractors"] = ((truth < 0) & selected).sum(-1)
+    numbers = {key: value.cpu().numpy() for key, value in measured.items()}
+    return numbers | {f"@{key}": np.array([value]) for key, value in method.diagnostics(task).items()}
+
+
+def _pool(counts: dict[str, np.ndarray[Any, np.dtype[Any]]]) -> dict[str, float]:
+    """How good the pseudo-labels were, over all selected images of all episodes, in percent.
+
+    `accuracy` counts a selected distractor as wrong: there is no right label for it.
+    """
+    if not counts or not counts["selected"].sum():
+        return {}
+    selected = counts["selected"].sum()
+    return {
+        "selected": float(100 * selected / counts["unlabeled"].sum()),
+        "accuracy": float(100 * counts["correct"].sum() / selected),
+        "distractors": float(100 * counts["distractors"].sum() / selected),
+    }

@@ -1,0 +1,93 @@
+"""The methods, one file per paper. A method comes in by its name, or as `path/to/file.py:Class`, or by an entry point of
+the group `sala.methods`; what goes out is a `Method` on a backbone. Methods never see a dataset or the training loop.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from sala.backbones import Backbone
+from sala.errors import SalaError
+from sala.methods.base import Method
+from sala.methods.kmeans import SoftKMeans
+from sala.methods.plugins import from_entry_point, from_file, installed_plugins, is_file
+from sala.methods.protonet import ProtoNet
+from sala.methods.sala import SALA
+
+__all__ = ["METHODS", "Method", "build_method", "method_class", "method_options"]
+
+METHODS: dict[str, type[Method]] = {
+    "protonet": ProtoNet,
+    "soft-kmeans": SoftKMeans,
+    "sala": SALA,
+}
+
+
+def build_method(
+    name: str | type[Method],
+    backbone: Backbone,
+    options: Mapping[str, Any] | None = None,
+    *,
+    selection_share: float = 1.0,
+) -> Method:
+    """A method, untrained, on a backbone. Options are the keyword arguments of its class; strings are converted."""
+    cls = method_class(name) if isinstance(name, str) else name
+    method = cls(backbone, **parse_options(cls, options or {}))
+    method.selection_share = selection_share
+    return method
+
+
+def method_class(name: str) -> type[Method]:
+    """The class behind a name of METHODS, an installed plug-in's name, or `path/to/file.py:Class`."""
+    if name in METHODS:
+        return METHODS[name]
+    if is_file(name):
+        return from_file(name)
+    if plugin := from_entry_point(name):
+        return plugin
+    known = ", ".join([*METHODS, *installed_plugins()])
+    raise SalaError(f"there is no method {name!r}; the methods are {known}, or give your own as path/to/file.py:Class")
+
+
+def method_options(cls: type[Method]) -> dict[str, inspect.Parameter]:
+    """The keyword arguments of a method's class: its options."""
+    parameters = inspect.signature(cls.__init__, eval_str=True).parameters
+    return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def parse_options(cls: type[Method], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options checked against the signature; strings (from the command line) converted to the annotated type."""
+    known = method_options(cls)
+    parsed = {}
+    for name, value in options.items():
+        if name not in known:
+            has = f"its options are {', '.join(known)}" if known else "it has no options"
+            raise SalaError(f"{cls.__name__} has no option {name!r}; {has}")
+        parsed[name] = _convert(value, known[name].annotation, name) if isinstance(value, str) else value
+    return parsed
+
+
+def _convert(value: str, kind: Any, name: str) -> Any:
+    choices = typing.get_args(kind)
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        if value.lower() == "none" and type(None) in choices:
+            return None
+        return _convert(value, next(choice for choice in choices if choice is not type(None)), name)
+    if typing.get_origin(kind) is typing.Literal:
+        if value not in choices:
+            raise SalaError(f"{name} is one of {', '.join(map(str, choices))}; got {value!r}")
+        return value
+    if kind is bool:
+        if value.lower() not in ("true", "false"):
+            raise SalaError(f"{name} is true or false; got {value!r}")
+        return value.lower() == "true"
+    if kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            raise SalaError(f"{name} is a number ({kind.__name__}); got {value!r}") from None
+    return value

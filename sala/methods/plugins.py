@@ -1,0 +1,104 @@
+"""Methods from outside the package: a user's own file, or an installed package's entry point.
+
+A file is code, and naming one on the command line is what runs it. A run folder may come from anyone, so a file that is
+only named in a run's configuration is run only if this user has named that very file (same content) before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from sala.cache import cache_folder
+from sala.errors import SalaError
+from sala.methods.base import Method
+
+
+def is_file(name: str) -> bool:
+    """Whether a method's name is of the form path/to/file.py:Class."""
+    return ".py:" in name
+
+
+def installed_plugins() -> list[str]:
+    return [point.name for point in entry_points(group="sala.methods")]
+
+
+def from_entry_point(name: str) -> type[Method] | None:
+    for point in entry_points(group="sala.methods"):
+        if point.name == name:
+            return _checked(point.load(), name)
+    return None
+
+
+def from_file(name: str) -> type[Method]:
+    """Import path/to/file.py and take its Class."""
+    path, class_name = _parts(name)
+    spec = importlib.util.spec_from_file_location(f"sala_user_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise SalaError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    if not hasattr(module, class_name):
+        raise SalaError(f"{path} defines no {class_name!r}; write the name of its class after the colon")
+    return _checked(getattr(module, class_name), name)
+
+
+def _parts(name: str) -> tuple[Path, str]:
+    path, _, class_name = name.rpartition(":")
+    if not Path(path).is_file():
+        raise SalaError(f"the method {name!r} should be in {path}, and there is no such file")
+    return Path(path), class_name
+
+
+def _checked(cls: Any, name: str) -> type[Method]:
+    if not (isinstance(cls, type) and issubclass(cls, Method)):
+        raise SalaError(f"{name} is not a subclass of sala.Method")
+    return cls
+
+
+def absolute(name: str) -> str:
+    """The name with its path made absolute, so that a run can be opened from anywhere."""
+    path, class_name = _parts(name)
+    return f"{path.resolve()}:{class_name}"
+
+
+def remember(name: str) -> None:
+    """The user named this file on the command line: runs made with it may be opened later without naming it again."""
+    path, _ = _parts(name)
+    trusted = _trusted()
+    trusted[str(path.resolve())] = _digest(path)
+    _registry().parent.mkdir(parents=True, exist_ok=True)
+    _registry().write_text(json.dumps(trusted, indent=1), encoding="utf-8")
+
+
+def check_known(name: str) -> None:
+    """Refuse a file that this user has not named before, or that has changed since."""
+    path, _ = _parts(name)
+    if _trusted().get(str(path.resolve())) != _digest(path):
+        raise SalaError(
+            f"this run's method is code in {path}, which you have not run in its present form; if you trust it, name it: "
+            f"--method {name}"
+        )
+
+
+def _registry() -> Path:
+    return cache_folder() / "trusted-methods.json"
+
+
+def _trusted() -> dict[str, str]:
+    if not _registry().is_file():
+        return {}
+    content: dict[str, str] = json.loads(_registry().read_text(encoding="utf-8"))
+    return content
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

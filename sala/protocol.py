@@ -1,0 +1,131 @@
+"""How a method is trained and measured, as data: episode shapes, label split, budgets, schedule, selection.
+
+Every system goes through the same protocol of its dataset, so that a difference between two results is a difference
+between two methods. The literals below are the decisions; each is stored with every run and result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from sala.errors import SalaError
+
+VALIDATION_SEED = 1_000_001  # the fixed validation episodes, the same for all runs
+TEST_SEED = 2_000_003  # the fixed test episodes
+
+
+@dataclass(frozen=True)
+class EpisodeShape:
+    """The numbers of one episode: N ways, K shots, Qc queries and H unlabelled images a class, C distractor classes."""
+
+    n_way: int = 5
+    n_shot: int = 1
+    n_query: int = 1
+    n_unlabeled: int = 5
+    n_distractor: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"n_way": 2, "n_shot": 1, "n_query": 1, "n_unlabeled": 0, "n_distractor": 0}
+        for name, minimum in least.items():
+            if getattr(self, name) < minimum:
+                raise SalaError(f"{name} must be at least {minimum}; got {getattr(self, name)}")
+
+    @property
+    def selection_share(self) -> float:
+        """M0 / M: how much of the unlabelled set progressive selection takes in the end. Half, where half may be junk."""
+        return 0.5 if self.n_distractor else 1.0
+
+    def describe(self) -> str:
+        junk = f", {self.n_distractor} distractor classes" if self.n_distractor else ""
+        return f"{self.n_way}-way {self.n_shot}-shot, {self.n_query} queries and {self.n_unlabeled} unlabelled a class{junk}"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to train, and how often to look at the validation classes."""
+
+    n_episodes: int
+    validate_every: int
+    n_validation_episodes: int
+
+
+CPU = Budget(20_000, validate_every=500, n_validation_episodes=200)
+PAPER = Budget(500_000, validate_every=2_500, n_validation_episodes=600)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Everything about an experiment that is not the method."""
+
+    dataset: str
+    train: EpisodeShape
+    test: Mapping[str, EpisodeShape]  # by name of the test setting; the first is also the validation shape
+    labeled_share: float  # of each training class; val and test classes have no such split
+    label_split_seed: int = 0
+    budgets: Mapping[str, Budget] = field(default_factory=lambda: {"cpu": CPU, "paper": PAPER})
+    n_test_episodes: int = 1_000
+    learning_rate: float = 1e-3
+    n_halvings: int = 4  # of the learning rate: at each fifth of the budget
+    weight_decay: float = 5e-5  # on convolution kernels only
+
+    def with_shape(
+        self,
+        *,
+        n_way: int | None = None,
+        n_shot: int | None = None,
+        n_distractor: int | None = None,
+    ) -> Protocol:
+        """The same protocol for other ways, shots or distractor classes, in training and test alike."""
+        asked = {"n_way": n_way, "n_shot": n_shot, "n_distractor": n_distractor}
+        given: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
+        test = {name: replace(shape, **given) for name, shape in self.test.items()}
+        return replace(self, train=replace(self.train, **given), test=test)
+
+    @property
+    def validation(self) -> EpisodeShape:
+        return next(iter(self.test.values()))
+
+    def test_shape(self, setting: str | None) -> EpisodeShape:
+        if setting is None:
+            return self.validation
+        if setting not in self.test:
+            raise SalaError(f"{self.dataset} has no test setting {setting!r}; it has {', '.join(self.test)}")
+        return self.test[setting]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Protocol:
+        return cls(
+            **{
+                **content,
+                "train": EpisodeShape(**content["train"]),
+                "test": {name: EpisodeShape(**shape) for name, shape in content["test"].items()},
+                "budgets": {name: Budget(**budget) for name, budget in content["budgets"].items()},
+            }
+        )
+
+
+# 20 images a class. `ren`: as Ren et al. test. `large`: more unlabelled images than queries, as the SALA paper wants it.
+_CHARACTERS = {"ren": EpisodeShape(n_query=14, n_unlabeled=5), "large": EpisodeShape(n_query=4, n_unlabeled=15)}
+_PHOTOS_TRAIN = EpisodeShape(n_query=5, n_unlabeled=15)
+_PHOTOS = {"standard": EpisodeShape(n_query=15, n_unlabeled=20)}
+_TEN_THOUSAND = replace(CPU, n_episodes=10_000)
+
+PROTOCOLS: dict[str, Protocol] = {
+    protocol.dataset: protocol
+    for protocol in (
+        # 10 % of 20 images is 2 labelled ones a training class: one for the support, one for the query
+        Protocol("omniglot", EpisodeShape(n_query=1, n_unlabeled=5), _CHARACTERS, labeled_share=0.1),
+        Protocol("glyphs", EpisodeShape(n_query=1, n_unlabeled=5), _CHARACTERS, labeled_share=0.2),
+        Protocol("miniimagenet", _PHOTOS_TRAIN, _PHOTOS, labeled_share=0.4),
+        Protocol("tieredimagenet", _PHOTOS_TRAIN, _PHOTOS, labeled_share=0.1),
+        Protocol(
+            "tiny-tiered", _PHOTOS_TRAIN, _PHOTOS, labeled_share=0.4, budgets={"cpu": _TEN_THOUSAND, "paper": PAPER}
+        ),
+        Protocol("folder", _PHOTOS_TRAIN, _PHOTOS, labeled_share=0.4, budgets={"cpu": _TEN_THOUSAND, "paper": PAPER}),
+    )
+}

@@ -1,0 +1,394 @@
+"""Run folders: a training that can be stopped, continued, measured and loaded.
+
+config.json      what was asked for: method, options, data, protocol, budget, seed
+manifest.json    under which circumstances: versions, machine, data hash, command
+metrics.jsonl    one line per validation
+best.safetensors, last.safetensors    weights; `last` also carries the optimiser and the position
+results/         evaluations, with their per-episode accuracies
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sala.backbones import build_backbone
+from sala.checkpoint import load_checkpoint, save_checkpoint, write_atomically
+from sala.data import ImageStore, load_dataset
+from sala.errors import SalaError
+from sala.evaluate import Result, evaluate
+from sala.methods import Method, build_method, method_class, plugins
+from sala.protocol import TEST_SEED, VALIDATION_SEED, Budget, EpisodeShape, Protocol
+from sala.sampler import EpisodeSampler
+from sala.train import Record, TrainConfig, TrainState, train
+
+SAVE_EVERY = 30.0  # seconds; when to save has no influence on what is computed
+OPTIMIZER = "optimizer."
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """All that determines a run."""
+
+    method: str
+    protocol: Protocol
+    budget: Budget
+    seed: int = 0
+    backbone: str = "conv4"
+    options: dict[str, Any] = field(default_factory=dict)
+    root: str | None = None
+    image_size: int | None = None
+    data_options: dict[str, Any] = field(default_factory=dict)
+    threads: int = 0  # 0: as many as PyTorch likes
+
+    @property
+    def train(self) -> TrainConfig:
+        p = self.protocol
+        return TrainConfig(
+            self.budget.n_episodes, self.budget.validate_every, p.learning_rate, p.n_halvings, p.weight_decay
+        )
+
+    def open_store(self, progress: Callable[[int, int], None] | None = None) -> ImageStore:
+        return load_dataset(
+            self.protocol.dataset, self.root, image_size=self.image_size, progress=progress, **self.data_options
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "protocol": self.protocol.to_json()}
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> RunConfig:
+        parts = {"protocol": Protocol.from_json(content["protocol"]), "budget": Budget(**content["budget"])}
+        return cls(**{**content, **parts})
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who is told about a training while it goes on. All optional."""
+
+    on_data: Callable[[int, int], None] | None = None
+    on_episode: Callable[[TrainState, float], None] | None = None
+    on_record: Callable[[TrainState, Record], None] | None = None
+    should_stop: Callable[[], bool] = lambda: False
+
+
+def start_run(folder: Path | str, config: RunConfig, watch: Watch | None = None) -> TrainState:
+    """Train from the beginning into a new folder."""
+    folder, watch = Path(folder), watch or Watch()
+    if folder.exists() and any(folder.iterdir()):
+        raise SalaError(f"{folder} is not empty; continue that run with --resume {folder}, or choose another --out")
+    if plugins.is_file(config.method):
+        plugins.remember(config.method)
+        config = replace(config, method=plugins.absolute(config.method))
+    store = config.open_store(watch.on_data)
+    method = _fresh_method(config, store)
+    samplers = _samplers(config, store)  # before anything is written: an impossible request leaves no folder
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_json(folder / "config.json", config.to_json())
+    _write_json(folder / "manifest.json", manifest(store))
+    return _train(folder, config, method, samplers, TrainState.fresh(method, config.train), watch)
+
+
+def resume_run(folder: Path | str, watch: Watch | None = None) -> TrainState:
+    """Go on where the last checkpoint of a run is; the end is the same, bit for bit, as without the interruption."""
+    folder, watch = Path(folder), watch or Watch()
+    config = read_config(folder)
+    if plugins.is_file(config.method):
+        plugins.check_known(config.method)
+    store = config.open_store(watch.on_data)
+    recorded = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["data_hash"]
+    if store.content_hash != recorded:
+        raise SalaError(
+            f"the run {folder} was started on other data (hash {recorded[:12]}, now {store.content_hash[:12]})"
+        )
+    method = _fresh_method(config, store)
+    state = TrainState.fresh(method, config.train)
+    if (folder / "last.safetensors").is_file():
+        _restore(method, state, *load_checkpoint(folder / "last.safetensors"))
+    _forget_after(folder / "metrics.jsonl", state.episode)
+    return _train(folder, config, method, _samplers(config, store), state, watch)
+
+
+def _train(
+    folder: Path,
+    config: RunConfig,
+    method: Method,
+    samplers: tuple[EpisodeSampler, EpisodeSampler],
+    state: TrainState,
+    watch: Watch,
+) -> TrainState:
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    log = _Log(folder)
+    saved_at = time.monotonic()
+
+    def on_episode(state: TrainState, loss: float) -> None:
+        nonlocal saved_at
+        if time.monotonic() - saved_at > SAVE_EVERY:
+            _save(folder, method, state)
+            saved_at = time.monotonic()
+        if watch.on_episode:
+            watch.on_episode(state, loss)
+
+    def on_record(state: TrainState, record: Record) -> None:
+        nonlocal saved_at
+        if record.is_best:
+            _check_finite(method)
+            save_checkpoint(folder / "best.safetensors", method.state_dict(), _note(method, state))
+        log.write(record)
+        _save(folder, method, state)
+        saved_at = time.monotonic()
+        if watch.on_record:
+            watch.on_record(state, record)
+
+    training, validation = samplers
+    state = train(
+        method,
+        training,
+        config.train,
+        state=state,
+        validate=lambda m: evaluate(m, validation, config.budget.n_validation_episodes),
+        on_episode=on_episode,
+        on_record=on_record,
+        should_stop=watch.should_stop,
+    )
+    _save(folder, method, state)
+    log.close()
+    return state
+
+
+def read_config(folder: Path | str) -> RunConfig:
+    path = Path(folder) / "config.json"
+    if not path.is_file():
+        raise SalaError(f"{folder} is not a run: it has no config.json; `sala train --out {folder}` makes one")
+    try:
+        return RunConfig.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (json.JSONDecodeError, TypeError, KeyError) as error:
+        raise SalaError(f"{path} is damaged or of another version of sala ({error})") from None
+
+
+def load(folder: Path | str, *, weights: str = "best", method: type[Method] | str | None = None) -> Method:
+    """The trained method of a run, in evaluation mode. `method` names the class again where the run's own is a file
+    that has not been used on this machine before."""
+    config = read_config(folder)
+    path = Path(folder) / f"{weights}.safetensors"
+    if weights == "best" and not path.is_file():
+        path = Path(folder) / "last.safetensors"
+    tensors, note = load_checkpoint(path)
+    built = build_method(
+        _trusted_class(config, method),
+        build_backbone(config.backbone, tuple(note["image_shape"])),
+        config.options,
+        selection_share=config.protocol.train.selection_share,
+    )
+    built.load_state_dict({name: tensor for name, tensor in tensors.items() if not name.startswith(OPTIMIZER)})
+    return built.eval()
+
+
+def _trusted_class(config: RunConfig, method: type[Method] | str | None) -> type[Method]:
+    if isinstance(method, str):
+        if plugins.is_file(method):
+            plugins.remember(method)
+        return method_class(method)
+    if method is not None:
+        return method
+    if plugins.is_file(config.method):
+        plugins.check_known(config.method)
+    return method_class(config.method)
+
+
+def evaluate_run(
+    folder: Path | str,
+    shape: EpisodeShape,
+    *,
+    split: str = "test",
+    n_episodes: int = 1_000,
+    weights: str = "best",
+    method: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Measure a run on the fixed episodes of a split, and keep the result in its folder."""
+    folder = Path(folder)
+    trained = load(folder, weights=weights, method=method)
+    trained.selection_share = shape.selection_share  # the test's: with distractors half of the unlabelled set
+    config = read_config(folder)
+    sampler = fixed_sampler(config.open_store(), shape, split, config.protocol)
+    result = evaluate(trained, sampler, n_episodes, progress=progress)
+    (folder / "results").mkdir(exist_ok=True)
+    note = {"weights": weights, "method": config.method, "data_hash": sampler.store.content_hash}
+    _write_json(result_path(folder, shape, split, n_episodes, weights), result.to_json() | note)
+    return result
+
+
+def stored_result(
+    folder: Path, shape: EpisodeShape, split: str, n_episodes: int, weights: str = "best"
+) -> Result | None:
+    """An earlier evaluation of the run's present weights on these very episodes."""
+    path = result_path(folder, shape, split, n_episodes, weights)
+    trained = folder / f"{weights}.safetensors"
+    if not path.is_file() or not trained.is_file() or path.stat().st_mtime < trained.stat().st_mtime:
+        return None
+    return Result.from_json(json.loads(path.read_text(encoding="utf-8")))
+
+
+def result_path(folder: Path, shape: EpisodeShape, split: str, n_episodes: int, weights: str) -> Path:
+    s = shape
+    name = f"{split}-N{s.n_way}-K{s.n_shot}-Q{s.n_query}-H{s.n_unlabeled}-C{s.n_distractor}-{n_episodes}-{weights}.json"
+    return folder / "results" / name
+
+
+def fixed_sampler(store: ImageStore, shape: EpisodeShape, split: str, protocol: Protocol) -> EpisodeSampler:
+    """The fixed episodes of a split. Training classes keep their label split, the others have none."""
+    share = protocol.labeled_share if split == "train" else None
+    seed = {"train": TEST_SEED + 1, "val": VALIDATION_SEED, "test": TEST_SEED}.get(split, TEST_SEED)
+    return EpisodeSampler(
+        store, shape, split=split, seed=seed, labeled_share=share, label_split_seed=protocol.label_split_seed
+    )
+
+
+def _samplers(config: RunConfig, store: ImageStore) -> tuple[EpisodeSampler, EpisodeSampler]:
+    p = config.protocol
+    training = EpisodeSampler(
+        store,
+        p.train,
+        split="train",
+        seed=config.seed,
+        labeled_share=p.labeled_share,
+        label_split_seed=p.label_split_seed,
+    )
+    return training, fixed_sampler(store, p.validation, "val", p)
+
+
+def _fresh_method(config: RunConfig, store: ImageStore) -> Method:
+    torch.manual_seed(config.seed)
+    method = build_method(
+        config.method,
+        build_backbone(config.backbone, store.image_shape),
+        config.options,
+        selection_share=config.protocol.train.selection_share,
+    )
+    method.image_shape = store.image_shape
+    return method
+
+
+def _save(folder: Path, method: Method, state: TrainState) -> None:
+    _check_finite(method)
+    tensors = dict(method.state_dict())
+    tensors.update(_optimizer_tensors(method, state))
+    save_checkpoint(folder / "last.safetensors", tensors, _note(method, state))
+
+
+def _note(method: Method, state: TrainState) -> dict[str, Any]:
+    return {**_position(state), "image_shape": method.image_shape}
+
+
+def _position(state: TrainState) -> dict[str, Any]:
+    return {name: value for name, value in vars(state).items() if name != "optimizers"}
+
+
+def _check_finite(method: Method) -> None:
+    for name, tensor in method.state_dict().items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise SalaError(
+                f"the weights {name} are no longer finite; the last good weights are kept. Lower the learning rate"
+            )
+
+
+def _optimizer_tensors(method: Method, state: TrainState) -> dict[str, Tensor]:
+    names = {id(parameter): name for name, parameter in method.named_parameters()}
+    return {
+        f"{OPTIMIZER}{player}.{key}.{names[id(parameter)]}": torch.as_tensor(value)
+        for player, optimizer in state.optimizers.items()
+        for parameter, values in optimizer.state.items()
+        for key, value in values.items()
+    }
+
+
+def _restore(method: Method, state: TrainState, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
+    method.load_state_dict({name: tensor for name, tensor in tensors.items() if not name.startswith(OPTIMIZER)})
+    parameters = dict(method.named_parameters())
+    for full_name, tensor in tensors.items():
+        if full_name.startswith(OPTIMIZER):
+            player, key, name = full_name.removeprefix(OPTIMIZER).split(".", 2)
+            state.optimizers[player].state[parameters[name]][key] = tensor
+    for name in _position(state):
+        setattr(state, name, note[name])
+
+
+class _Log:
+    """metrics.jsonl, and TensorBoard where it is installed."""
+
+    def __init__(self, folder: Path):
+        self._file = (folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self._started, self._episode = time.monotonic(), None
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            self._board = None
+        else:
+            self._board = SummaryWriter(str(folder / "tensorboard"))
+
+    def write(self, record: Record) -> None:
+        numbers: dict[str, Any] = {"loss": record.loss, "learning_rate": record.learning_rate}
+        if record.validation is not None:
+            interval = record.validation.interval
+            numbers |= {"val_accuracy": interval.mean, "val_ci95": interval.ci95, **record.validation.diagnostics}
+            numbers |= {f"val_pseudo_{key}": value for key, value in record.validation.pseudo_labels.items()}
+        line = {"episode": record.episode, **numbers, "seconds": round(time.monotonic() - self._started, 2)}
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+        if self._board is not None:
+            for key, value in numbers.items():
+                self._board.add_scalar(key, value, record.episode)
+
+    def close(self) -> None:
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def read_metrics(folder: Path | str) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl."""
+    path = Path(folder) / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+
+
+def _forget_after(path: Path, episode: int) -> None:
+    """Drop what was logged after the checkpoint: it will be logged again. A half-written last line goes too."""
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        try:
+            content = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if content["episode"] <= episode:
+            kept.append(line + "\n")
+    write_atomically(path, "".join(kept).encode())
+
+
+def manifest(store: ImageStore) -> dict[str, Any]:
+    """The circumstances of a run."""
+    return {
+        "command": " ".join(sys.argv),
+        "data": store.name,
+        "data_hash": store.content_hash,
+        "versions": {name: version(name) for name in ("sala", "torch", "numpy", "pillow")},
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+def _write_json(path: Path, content: Any) -> None:
+    write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())

@@ -1,0 +1,169 @@
+"""Episodes from a store: episode i is a pure function of (seed, i)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sala.data.store import ClassEntry, ImageStore
+from sala.episode import Episode, Task
+from sala.errors import SalaError
+from sala.protocol import EpisodeShape
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class EpisodeRows:
+    """An episode as rows of the store: what is drawn before any image is touched."""
+
+    support: Rows  # [S]
+    labels: Rows  # [S]
+    unlabeled: Rows  # [M]
+    unlabeled_labels: Rows  # [M]; -1 marks a distractor
+    query: Rows  # [Q]
+    query_labels: Rows  # [Q]
+
+
+class EpisodeSampler:
+    """Draws N-way K-shot episodes with unlabelled images and distractor classes from one split of a store.
+
+    With a `labeled_share` (training classes), each class is divided once, by `label_split_seed`: support and query come
+    from the labelled part, unlabelled images from the rest. Without one (validation and test classes), an episode's
+    three sets are drawn from all images of a class. They never share an image.
+    """
+
+    def __init__(
+        self,
+        store: ImageStore,
+        shape: EpisodeShape,
+        *,
+        split: str,
+        seed: int,
+        labeled_share: float | None = None,
+        label_split_seed: int = 0,
+    ):
+        self.store, self.shape, self.seed, self.split = store, shape, seed, split
+        classes = store.split(split)
+        if labeled_share is None:
+            everything = [np.arange(entry.start, entry.start + entry.count) for entry in classes]
+            self._labeled = self._unlabeled = everything
+        else:
+            self._labeled, self._unlabeled = split_labels(classes, labeled_share, label_split_seed)
+        self._shared_pool = labeled_share is None
+        _check_feasible(classes, self._labeled, self._unlabeled, shape, split, labeled_share)
+
+    def rows(self, i: int) -> EpisodeRows:
+        """Which images make up episode i."""
+        shape, rng = self.shape, np.random.default_rng([self.seed, i])
+        n_classes = shape.n_way + shape.n_distractor
+        chosen = rng.choice(len(self._labeled), n_classes, replace=False)
+        n_labeled = shape.n_shot + shape.n_query
+        supports, queries, unlabeled = [], [], []
+        for position, c in enumerate(chosen):
+            is_distractor = position >= shape.n_way
+            if self._shared_pool:  # distractors need no support or query, yet draw the same way
+                drawn = rng.choice(
+                    self._labeled[c], (0 if is_distractor else n_labeled) + shape.n_unlabeled, replace=False
+                )
+                labeled, extra = drawn[: len(drawn) - shape.n_unlabeled], drawn[len(drawn) - shape.n_unlabeled :]
+            else:
+                labeled = (
+                    self._labeled[c][:0] if is_distractor else rng.choice(self._labeled[c], n_labeled, replace=False)
+                )
+                extra = rng.choice(self._unlabeled[c], shape.n_unlabeled, replace=False)
+            supports.append(labeled[: shape.n_shot])
+            queries.append(labeled[shape.n_shot :])
+            unlabeled.append(extra)
+        ways = np.arange(shape.n_way)
+        truth = np.concatenate([ways, np.full(shape.n_distractor, -1)])
+        return EpisodeRows(
+            support=np.concatenate(supports),
+            labels=ways.repeat(shape.n_shot),
+            unlabeled=np.concatenate(unlabeled),
+            unlabeled_labels=truth.repeat(shape.n_unlabeled),
+            query=np.concatenate(queries),
+            query_labels=ways.repeat(shape.n_query),
+        )
+
+    def episode(self, i: int, *, with_unlabeled: bool = True) -> Episode:
+        """Episode i with its images, uint8. Without unlabelled images none of them is read; the rest is the same."""
+        rows = self.rows(i)
+        n_unlabeled = len(rows.unlabeled) if with_unlabeled else 0
+        wanted = np.concatenate([rows.support, rows.query, rows.unlabeled[:n_unlabeled]])
+        return build_episode([rows], images_of(self.store, wanted)[None], self.shape.n_way, n_unlabeled, squeeze=True)
+
+    __getitem__ = episode
+
+
+def images_of(store: ImageStore, rows: Rows) -> Tensor:
+    """[n, C, H, W] uint8, in channels-last memory as the store has them."""
+    return torch.from_numpy(store.images[rows]).permute(0, 3, 1, 2)
+
+
+def build_episode(
+    batch: list[EpisodeRows], points: Tensor, n_way: int, n_unlabeled: int | None = None, *, squeeze: bool = False
+) -> Episode:
+    """A batch of episodes from `points [B, S + Q + M, *x]`, the support, query and unlabelled points of each."""
+    n_support, n_query = len(batch[0].support), len(batch[0].query)
+    support, query, unlabeled = points.split([n_support, n_query, points.shape[1] - n_support - n_query], dim=1)
+    labels, query_labels, unlabeled_labels = (
+        torch.from_numpy(np.stack([getattr(rows, name) for rows in batch])).to(points.device)
+        for name in ("labels", "query_labels", "unlabeled_labels")
+    )
+    parts = (support, labels, unlabeled, query, query_labels, unlabeled_labels[:, :n_unlabeled])
+    support, labels, unlabeled, query, query_labels, unlabeled_labels = (p[0] if squeeze else p for p in parts)
+    return Episode(Task(support, labels, unlabeled, query, n_way), query_labels, unlabeled_labels)
+
+
+def split_labels(classes: list[ClassEntry], share: float, seed: int) -> tuple[list[Rows], list[Rows]]:
+    """The labelled and the unlabelled rows of each class: floor(share * count) labelled ones, drawn class by class."""
+    rng = np.random.default_rng([seed, 0xA11])
+    labeled, unlabeled = [], []
+    for entry in classes:
+        rows = entry.start + rng.permutation(entry.count)
+        n_labeled = int(entry.count * share + 1e-9)  # 1e-9: 0.29 * 100 is 28.999...
+        labeled.append(rows[:n_labeled])
+        unlabeled.append(rows[n_labeled:])
+    return labeled, unlabeled
+
+
+def _check_feasible(
+    classes: list[ClassEntry],
+    labeled: list[Rows],
+    unlabeled: list[Rows],
+    shape: EpisodeShape,
+    split: str,
+    share: float | None,
+) -> None:
+    n_classes = shape.n_way + shape.n_distractor
+    if len(classes) < n_classes:
+        raise SalaError(
+            f"an episode needs {shape.n_way} ways + {shape.n_distractor} distractor classes = {n_classes} classes, and the "
+            f"{split} split has {len(classes)}; lower the ways or the distractors"
+        )
+    n_labeled = shape.n_shot + shape.n_query
+    for entry, in_labeled, in_unlabeled in zip(classes, labeled, unlabeled, strict=True):
+        if share is None:
+            needed = n_labeled + shape.n_unlabeled
+            if entry.count < needed:
+                raise SalaError(
+                    f"{shape.n_shot} shots + {shape.n_query} queries + {shape.n_unlabeled} unlabelled = {needed} images must "
+                    f"fit every {split} class, and {entry.name!r} has {entry.count}; lower the unlabelled or the queries"
+                )
+        elif len(in_labeled) < n_labeled:
+            raise SalaError(
+                f"{shape.n_shot} shots + {shape.n_query} queries must fit the labelled part of every {split} class, and "
+                f"{entry.name!r} has {len(in_labeled)} labelled of {entry.count} (share {share:g}); lower the shots or the "
+                "queries, or raise the labelled share"
+            )
+        elif len(in_unlabeled) < shape.n_unlabeled:
+            raise SalaError(
+                f"{shape.n_unlabeled} unlabelled images must fit the unlabelled part of every {split} class, and "
+                f"{entry.name!r} has {len(in_unlabeled)} of {entry.count} (labelled share {share:g}); lower the unlabelled "
+                "or the labelled share"
+            )

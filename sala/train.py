@@ -1,0 +1,140 @@
+"""The training loop, one page, the same for every method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+from torch.optim import Adam
+
+from sala.episode import Episode
+from sala.errors import SalaError
+from sala.evaluate import Result
+from sala.methods import Method
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Length and schedule of a training; the defaults are the protocol's."""
+
+    n_episodes: int = 20_000
+    validate_every: int = 500
+    learning_rate: float = 1e-3
+    n_halvings: int = 4  # at equal distances: at each fifth of the training
+    weight_decay: float = 5e-5  # on convolution kernels only
+
+    def learning_rate_at(self, i: int) -> float:
+        return float(self.learning_rate * 0.5 ** ((self.n_halvings + 1) * i // self.n_episodes))
+
+
+class Episodes(Protocol):
+    """Where training episodes come from: an EpisodeSampler, or anything with this one method."""
+
+    def episode(self, i: int, *, with_unlabeled: bool = True) -> Episode: ...
+
+
+@dataclass
+class TrainState:
+    """All that a training needs to go on as if it had never stopped."""
+
+    optimizers: dict[str, Adam]
+    episode: int = 0  # how many are done
+    best_accuracy: float = -1.0
+    best_episode: int = 0
+    loss_sum: float = 0.0  # since the last record
+    loss_count: int = 0
+
+    @classmethod
+    def fresh(cls, method: Method, config: TrainConfig) -> TrainState:
+        return cls({player: build_optimizer(method, player, config) for player in method.players})
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of the log: what a stretch of training and the validation after it gave."""
+
+    episode: int
+    loss: float
+    learning_rate: float
+    validation: Result | None
+    is_best: bool
+
+
+def train(
+    method: Method,
+    episodes: Episodes,
+    config: TrainConfig | None = None,
+    *,
+    state: TrainState | None = None,
+    validate: Callable[[Method], Result] | None = None,
+    on_episode: Callable[[TrainState, float], None] | None = None,
+    on_record: Callable[[TrainState, Record], None] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> TrainState:
+    """Train in place, from `state` (or the beginning) to the last episode, or until `should_stop` says so."""
+    config = config or TrainConfig()
+    state = state or TrainState.fresh(method, config)
+    method.train()
+    while state.episode < config.n_episodes and not should_stop():
+        method.progress = state.episode / config.n_episodes
+        episode = episodes.episode(state.episode, with_unlabeled=method.trains_on_unlabeled)
+        for player, optimizer in state.optimizers.items():
+            loss = method.loss(episode.task, episode.query_labels, player)
+            state.loss_sum += _finite(loss, player, state.episode)  # before the step: bad gradients never reach weights
+            step(method, optimizer, loss, config.learning_rate_at(state.episode))
+        state.episode += 1
+        state.loss_count += 1
+        if state.episode % config.validate_every == 0 or state.episode == config.n_episodes:
+            record = _record(method, config, state, validate)
+            if on_record:
+                on_record(state, record)
+        if on_episode:
+            on_episode(state, loss.item())
+    return state
+
+
+def step(method: nn.Module, optimizer: Adam, loss: Tensor, learning_rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate
+    method.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+
+
+def build_optimizer(method: Method, player: str, config: TrainConfig) -> Adam:
+    """Adam, with weight decay on the kernels of convolutions and on nothing else."""
+    kernels, others = [], []
+    for parameter in method.parameters_of(player):
+        (kernels if parameter.ndim == 4 else others).append(parameter)
+    if not kernels and not others:
+        raise SalaError(
+            f"{type(method).__name__} on {type(method.backbone).__name__} has no parameters: nothing to train"
+        )
+    groups: list[dict[str, Any]] = [{"params": kernels, "weight_decay": config.weight_decay}, {"params": others}]
+    return Adam([group for group in groups if group["params"]], lr=config.learning_rate)
+
+
+def _finite(loss: Tensor, player: str, i: int) -> float:
+    value = loss.item()
+    if not math.isfinite(value):
+        raise SalaError(
+            f"the loss of the {player} became {value} in episode {i}; the last good weights are kept. Lower the learning "
+            "rate, or look at the method's options"
+        )
+    return value
+
+
+def _record(
+    method: Method, config: TrainConfig, state: TrainState, validate: Callable[[Method], Result] | None
+) -> Record:
+    loss = state.loss_sum / state.loss_count
+    state.loss_sum, state.loss_count = 0.0, 0
+    result = validate(method) if validate else None
+    is_best = result is not None and result.accuracy > state.best_accuracy
+    if result is not None and is_best:
+        state.best_accuracy, state.best_episode = result.accuracy, state.episode
+    rate = config.learning_rate_at(state.episode - 1)
+    return Record(state.episode, loss, rate, result, is_best)
