@@ -23,7 +23,7 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
-        with safe_open(path, framework="pt") as file:  # type: ignore[no-untyped-call]
+        with safe_open(path, framework="pt") as file:
             note = json.loads((file.metadata() or {}).get("note", "{}"))
             return {name: file.get_tensor(name) for name in file.keys()}, note  # noqa: SIM118
     except FileNotFoundError:

@@ -110,7 +110,7 @@ def build_episode(
 ) -> Episode:
     """A batch of episodes from `points [B, S + Q + M, *x]`, the support, query and unlabelled points of each."""
     n_support, n_query = len(batch[0].support), len(batch[0].query)
-    support, query, unlabeled = points.split([n_support, n_query, points.shape[1] - n_support - n_query], dim=1)
+    support, query, unlabeled = torch.split(points, [n_support, n_query, points.shape[1] - n_support - n_query], dim=1)
     labels, query_labels, unlabeled_labels = (
         torch.from_numpy(np.stack([getattr(rows, name) for rows in batch])).to(points.device)
         for name in ("labels", "query_labels", "unlabeled_labels")

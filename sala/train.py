@@ -106,7 +106,8 @@ def step(method: nn.Module, optimizer: Adam, loss: Tensor, learning_rate: float)
 
 def build_optimizer(method: Method, player: str, config: TrainConfig) -> Adam:
     """Adam, with weight decay on the kernels of convolutions and on nothing else."""
-    kernels, others = [], []
+    kernels: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
     for parameter in method.parameters_of(player):
         (kernels if parameter.ndim == 4 else others).append(parameter)
     if not kernels and not others:

@@ -16,10 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from sala.cache import cache_folder
+from sala.data.folder import read_folder
 from sala.data.glyphs import VERSION as GLYPHS_VERSION
 from sala.data.glyphs import read_glyphs
+from sala.data.miniimagenet import read_miniimagenet
 from sala.data.omniglot import read_omniglot
 from sala.data.store import ClassEntry, ImageStore, Progress, Source, build_store
+from sala.data.tieredimagenet import read_tieredimagenet
+from sala.data.tiny_tiered import read_tiny_tiered
 from sala.errors import SalaError
 
 __all__ = ["DATASETS", "ClassEntry", "Dataset", "ImageStore", "load_dataset", "prepared_stores"]
@@ -48,6 +52,38 @@ DATASETS: dict[str, Dataset] = {
             read_omniglot,
             "omniglot",
             "images_background.zip and images_evaluation.zip, or the folders unpacked from them",
+        ),
+        Dataset(
+            "miniimagenet",
+            "100 ImageNet classes, 600 images each",
+            84,
+            read_miniimagenet,
+            "miniimagenet",
+            "mini-imagenet-cache-{train,val,test}.pkl, or images with train/val/test.csv, or class folders",
+        ),
+        Dataset(
+            "tieredimagenet",
+            "608 ImageNet classes in 34 categories",
+            84,
+            read_tieredimagenet,
+            "tieredimagenet",
+            "{train,val,test}_images_png.pkl (or _images.npz) with {split}_labels.pkl, or class folders",
+        ),
+        Dataset(
+            "tiny-tiered",
+            "the 123 tieredImageNet classes of Tiny ImageNet, small photographs",
+            32,
+            read_tiny_tiered,
+            "tiny-imagenet",
+            "tiny-imagenet-200.zip or the folder unpacked from it",
+        ),
+        Dataset(
+            "folder",
+            "your own images: class_name/*.jpg, or a zip of that",
+            84,
+            read_folder,
+            "folder",
+            "folders named after the classes with images in them",
         ),
     )
 }

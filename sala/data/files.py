@@ -103,7 +103,7 @@ def decode(content: bytes, where: str, *, image_size: int, mode: str) -> NDArray
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             warnings.simplefilter("ignore", UserWarning)  # odd metadata is not an error
-            image = Image.open(io.BytesIO(content))
+            image: Image.Image = Image.open(io.BytesIO(content))
             _check_size(image, where)
             image.draft(
                 mode, (image_size, image_size)
@@ -172,6 +172,8 @@ _allow(
 _allow(("numpy",), "ndarray", np.ndarray)
 _allow(("numpy",), "dtype", np.dtype)
 _allow(("_codecs",), "encode", _encode)
+_allow(("builtins", "__builtin__"), "range", range)
+_allow(("__builtin__",), "xrange", range)
 
 
 class _DataUnpickler(pickle.Unpickler):

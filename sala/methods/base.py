@@ -53,8 +53,8 @@ class Method(nn.Module):
         parts = [task.support, task.unlabeled, task.query]
         n_batch = task.labels.ndim - 1
         points = torch.cat(parts, dim=n_batch)
-        embedded = self.embed_images(points.flatten(0, n_batch)).unflatten(0, points.shape[: n_batch + 1])
-        support, unlabeled, query = embedded.split([part.shape[n_batch] for part in parts], dim=n_batch)
+        embedded = self.embed_images(points.flatten(0, n_batch)).reshape(*points.shape[: n_batch + 1], -1)
+        support, unlabeled, query = torch.split(embedded, [part.shape[n_batch] for part in parts], dim=n_batch)
         return replace(task, support=support, unlabeled=unlabeled, query=query)
 
     def embed_images(self, images: Tensor) -> Tensor:  # [n, C, H, W] -> [n, d]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +23,11 @@ def ramp_weight(t: float, eta: float) -> float:
     return math.exp(-eta * (1 - min(max(t, 0.0), 1.0)) ** 2)
 
 
-ROUNDINGS = {"floor": math.floor, "ceil": math.ceil, "at-least-one": lambda n: max(1, math.floor(n))}
+ROUNDINGS: dict[str, Callable[[float], int]] = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "at-least-one": lambda n: max(1, math.floor(n)),
+}
 
 
 def selection_size(n_unlabeled: int, *, share: float, weight: float, rounding: str = "floor") -> int:

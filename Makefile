@@ -1,0 +1,42 @@
+# `make demo` and `make test` do all the set-up they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test test-all check format clean
+.DEFAULT_GOAL := demo
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "sala needs Python 3.10 or newer; run make PYTHON=/path/to/python3.10 (or newer)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing sala into $(VENV) (once; about a minute)"
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	@echo "installing the tools for tests and checks (once)"
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/installed  ## train, test and compare on the built-in data; writes sala-demo/report.html
+	@$(BIN)/sala demo
+
+test: $(VENV)/installed-dev  ## the tests that run in minutes
+	@$(BIN)/python -m pytest
+
+test-all: $(VENV)/installed-dev  ## the slow ones too
+	@$(BIN)/python -m pytest -m ''
+
+check: $(VENV)/installed-dev  ## formatting, lint, types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: $(VENV)/installed-dev
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
