@@ -1,0 +1,68 @@
+"""Shared fixtures: a cache of the tests' own, small stores, and the real data where $SALA_DATA names it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sala.data import ImageStore, load_dataset
+from sala.data.store import ClassEntry, Source, build_store
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Nothing a test does touches the user's cache."""
+    folder = tmp_path_factory.mktemp("cache")
+    before = os.environ.get("SALA_CACHE")
+    os.environ["SALA_CACHE"] = str(folder)
+    yield folder
+    if before is None:
+        del os.environ["SALA_CACHE"]
+    else:
+        os.environ["SALA_CACHE"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def two_threads() -> None:
+    torch.set_num_threads(2)
+
+
+@pytest.fixture(scope="session")
+def glyphs(cache: Path) -> ImageStore:
+    return load_dataset("glyphs")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with real datasets; tests that need it are skipped where there is none."""
+    folder = os.environ.get("SALA_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("set SALA_DATA to a folder with the real datasets")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def omniglot(real_data: Path) -> ImageStore:
+    return load_dataset("omniglot", real_data / "omniglot")
+
+
+@pytest.fixture
+def make_store(tmp_path: Path) -> Callable[..., ImageStore]:
+    """A store of flat images whose grey level tells their row: image r is filled with r % 256."""
+
+    def make(counts: dict[str, list[int]], size: int = 2, channels: int = 1) -> ImageStore:
+        classes = [ClassEntry(f"{split}{i}", split, n) for split, ns in counts.items() for i, n in enumerate(ns)]
+        rows = iter(range(10**9))
+        images = (
+            (c, np.full((size, size, channels), next(rows) % 256, np.uint8))
+            for c, entry in enumerate(classes)
+            for _ in range(entry.count)
+        )
+        return build_store(tmp_path / "store", "toy", Source(classes, images, (size, size, channels)))
+
+    return make
