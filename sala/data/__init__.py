@@ -7,15 +7,18 @@ one function `read(root, image_size) -> Source` and one row of DATASETS.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from sala.cache import cache_folder
+from sala.data.files import unreadable
 from sala.data.folder import read_folder
 from sala.data.glyphs import VERSION as GLYPHS_VERSION
 from sala.data.glyphs import read_glyphs
@@ -27,6 +30,8 @@ from sala.data.tiny_tiered import read_tiny_tiered
 from sala.errors import SalaError
 
 __all__ = ["DATASETS", "ClassEntry", "Dataset", "ImageStore", "load_dataset", "prepared_stores"]
+
+SIZES = range(8, 1025)  # of images, in pixels
 
 
 @dataclass(frozen=True)
@@ -100,18 +105,40 @@ def load_dataset(
     """The image store of a dataset, built on first use. Its files are looked for in `root`, then in `$SALA_DATA`; where
     neither has them, a store prepared earlier is taken from the cache."""
     dataset = dataset_named(name)
-    size = image_size or dataset.image_size
-    source_root = _source_root(dataset, root)
-    if dataset.folder and source_root is None:
-        stores = [store for store in prepared_stores(name) if store.image_shape[0] == size]
-        if not stores:
-            raise SalaError(_where_to_put(dataset))
-        return stores[0]
-    key = _key(dataset, source_root, size, options)
-    folder = cache_folder() / "stores" / f"{name}-{size}px-{key}"
-    if (folder / "index.json").is_file():
-        return ImageStore(folder)
-    return build_store(folder, name, dataset.read(source_root, size, **options), progress)
+    size = _checked_size(dataset, image_size)
+    _check_options(dataset, options)
+    try:
+        source_root = _source_root(dataset, root)
+        if dataset.folder and source_root is None:
+            return _newest_store(dataset, size)
+        folder = cache_folder() / "stores" / f"{name}-{size}px-{_key(dataset, source_root, size, options)}"
+        if (folder / "index.json").is_file():
+            return ImageStore(folder)
+        source = dataset.read(source_root, size, **options)
+    except OSError as error:
+        raise unreadable(error.filename or root, error) from None
+    return build_store(folder, name, source, progress)
+
+
+def _checked_size(dataset: Dataset, image_size: int | None) -> int:
+    size = dataset.image_size if image_size is None else image_size
+    if not SIZES[0] <= size <= SIZES[-1]:
+        raise SalaError(f"images are {SIZES[0]} to {SIZES[-1]} pixels wide; got an image size of {size}")
+    return size
+
+
+def _check_options(dataset: Dataset, options: dict[str, Any]) -> None:
+    known = list(inspect.signature(dataset.read).parameters)[2:]
+    for name in options:
+        if name not in known:
+            raise SalaError(f"{dataset.name} has no option {name}; leave it out")
+
+
+def _newest_store(dataset: Dataset, image_size: int) -> ImageStore:
+    for store in prepared_stores(dataset.name):
+        if store.image_shape[0] == image_size:
+            return store
+    raise SalaError(_where_to_put(dataset))
 
 
 def dataset_named(name: str) -> Dataset:
@@ -121,13 +148,20 @@ def dataset_named(name: str) -> Dataset:
 
 
 def prepared_stores(name: str) -> list[ImageStore]:
-    """The stores of a dataset that are in the cache, the newest first."""
-    folders = (cache_folder() / "stores").glob(f"{name}-*px-*/index.json")
-    return [ImageStore(index.parent) for index in sorted(folders, key=lambda p: p.stat().st_mtime, reverse=True)]
+    """The stores of a dataset that are in the cache and can be opened, the newest first."""
+    indexes = (cache_folder() / "stores").glob(f"{name}-*px-*/index.json")
+    newest_first = sorted(indexes, key=lambda path: path.stat().st_mtime, reverse=True)
+    stores = []
+    for index in newest_first:
+        with suppress(SalaError):  # a damaged one is named when it is asked for
+            stores.append(ImageStore(index.parent))
+    return stores
 
 
 def _source_root(dataset: Dataset, root: Path | str | None) -> Path | None:
     if root is not None:
+        if not dataset.folder:
+            raise SalaError(f"{dataset.name} is built in and reads no files; leave --root out")
         if not Path(root).exists():
             raise SalaError(f"{root} does not exist; --root wants {dataset.wants}")
         return Path(root)
@@ -146,12 +180,20 @@ def _where_to_put(dataset: Dataset) -> str:
 
 def _key(dataset: Dataset, root: Path | None, image_size: int, options: dict[str, Any]) -> str:
     """Names the store of this very source: other files, another size or other options make another store."""
-    identity = {"size": image_size, "options": {k: str(v) for k, v in sorted(options.items()) if v is not None}}
+    identity = {"size": image_size, "options": _settled(options)}
     if root is None:
         identity["drawing"] = [GLYPHS_VERSION, version("matplotlib"), version("pillow")]
     else:
         identity["files"] = _fingerprint(root)
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _settled(options: dict[str, Any]) -> dict[str, str]:
+    """Options by value; a file by its name and content, so that an edited list makes another store."""
+    settled = {key: str(value) for key, value in sorted(options.items()) if value is not None}
+    if "split_file" in settled:
+        settled["split_list"] = hashlib.sha256(Path(settled["split_file"]).read_bytes()).hexdigest()
+    return settled
 
 
 def _fingerprint(root: Path) -> list[list[object]]:

@@ -1,28 +1,29 @@
-"""Users' files, which are not trusted: archives, images and pickles, each opened within bounds.
+"""Users' files, which are not trusted: archives, images and lists, each opened within bounds (`pickles.py` has pickles).
 
 Every failure is a `SalaError` with one sentence: what, where, what to do.
 """
 
 from __future__ import annotations
 
+import csv
 import io
-import pickle
+import os
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from sala.errors import SalaError
 
 MAX_PIXELS = 80_000_000  # of one image: more than any camera's, and below Pillow's own warning
-MAX_MEMBER_BYTES = 512 << 20  # of one image file
+MAX_MEMBER_BYTES = 256 << 20  # of one image file: MAX_PIXELS in RGB, not compressed
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
+IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # not Pillow's others: EPS would run Ghostscript
 
 
 class Tree:
@@ -30,57 +31,123 @@ class Tree:
 
     def __init__(self, path: Path | str):
         self.path = Path(path)
-        if self.path.is_dir():
-            self._zip = None
-        elif self.path.is_file():
-            self._zip = _open_zip(self.path)
-        else:
-            raise SalaError(f"{self.path} does not exist; give a folder or a zip archive")
+        self._zip = None if self.path.is_dir() else _open_zip(self.path)
 
     def files(self) -> list[str]:
         """The relative paths of all files, sorted, with `/` between the parts."""
-        if self._zip is not None:
-            return sorted(name for name in self._zip.namelist() if not name.endswith("/"))
-        return sorted(p.relative_to(self.path).as_posix() for p in self.path.rglob("*") if p.is_file())
+        return sorted(self._members if self._zip is not None else self._listing[0])
 
     def folders(self) -> set[str]:
         """The relative paths of all folders, empty ones too."""
         if self._zip is None:
-            return {p.relative_to(self.path).as_posix() for p in self.path.rglob("*") if p.is_dir()}
-        explicit = {name.rstrip("/") for name in self._zip.namelist() if name.endswith("/")}
-        return explicit | {parent.as_posix() for f in self.files() for parent in PurePosixPath(f).parents} - {"."}
+            return self._listing[1]
+        explicit = {_slashed(name).rstrip("/") for name in self._zip.namelist() if _slashed(name).endswith("/")}
+        return explicit | {parent.as_posix() for f in self._members for parent in PurePosixPath(f).parents} - {"."}
 
     def read(self, name: str, limit: int = MAX_MEMBER_BYTES) -> bytes:
-        with self._opening(name), self._open(name) as file:
-            content: bytes = file.read(limit + 1)
-        if len(content) > limit:
-            raise SalaError(f"{self.where(name)} is larger than {limit >> 20} MiB, too large for one image; remove it")
+        """The bytes of one file, which is an image's and so has a bound."""
+        content = self._read_file(name, limit) if self._zip is None else self._read_member(name, limit)
+        self._check_size(name, len(content), limit)
         return content
 
+    def _check_size(self, name: str, n_bytes: int, limit: int) -> None:
+        if n_bytes > limit:
+            raise SalaError(f"{self.where(name)} is larger than {limit >> 20} MiB, too large for one image; remove it")
+
     def where(self, name: str) -> str:
-        return f"{self.path}/{name}" if self._zip is None else f"{name} in {self.path}"
+        return printable(f"{self.path}/{name}" if self._zip is None else f"{name} in {self.path}")
 
-    def _open(self, name: str) -> Any:
-        return (self.path / name).open("rb") if self._zip is None else self._zip.open(name)
+    @cached_property
+    def _members(self) -> dict[str, zipfile.ZipInfo]:
+        infos = self._zip.infolist() if self._zip is not None else []
+        return {_slashed(info.filename): info for info in infos if not _slashed(info.filename).endswith("/")}
 
-    @contextmanager
-    def _opening(self, name: str) -> Iterator[None]:
+    @cached_property
+    def _listing(self) -> tuple[set[str], set[str]]:  # files, folders
+        files, folders = set(), set()
+        for folder, names in _walk(self.path):
+            here = folder.relative_to(self.path)
+            folders.add(here.as_posix())
+            files |= {(here / name).as_posix() for name in names if (folder / name).is_file()}  # no pipe, no dead link
+        return files, folders - {"."}
+
+    def _read_file(self, name: str, limit: int) -> bytes:
         try:
-            yield
-        except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]
-            raise SalaError(f"{self.where(name)} cannot be read ({error}); get a fresh copy of it") from None
-        except RuntimeError:  # zipfile's word for a missing password
-            raise SalaError(f"{self.where(name)} is encrypted; unpack the archive first and give the folder") from None
+            with (self.path / name).open("rb") as file:
+                return file.read(limit + 1)
+        except OSError as error:
+            raise unreadable(self.where(name), error) from None
+
+    def _read_member(self, name: str, limit: int) -> bytes:
+        assert self._zip is not None
+        info = self._members[name]
+        if info.flag_bits & 1:
+            raise SalaError(f"{self.where(name)} is encrypted; unpack the archive and give the folder")
+        self._check_size(name, info.file_size, limit)  # before a byte is unpacked
+        try:
+            with self._zip.open(info) as file:
+                return file.read(limit + 1)
+        except Exception as error:  # each way of compression has its own exceptions
+            raise SalaError(f"{self.where(name)} cannot be read ({error}); get a fresh copy of the archive") from None
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Each folder with its files. Links to folders are followed (class folders are often links), but none twice."""
+
+    def refuse(error: OSError) -> None:
+        raise unreadable(printable(str(error.filename)), error) from None
+
+    seen = set()
+    for folder, subfolders, files in os.walk(root, onerror=refuse, followlinks=True):
+        if (real := os.path.realpath(folder)) in seen:
+            subfolders.clear()
+            continue
+        seen.add(real)
+        yield Path(folder), files
+
+
+def unreadable(where: object, error: OSError) -> SalaError:
+    """The sentence for a file or folder that the system does not let us read."""
+    repairs = {PermissionError: "allow this user to read it", FileNotFoundError: "put it there"}
+    repair = repairs.get(type(error), "get a fresh copy of it")
+    return SalaError(f"{where} cannot be read ({error.strerror or error}); {repair}")
+
+
+def printable(name: str) -> str:
+    """A file's name fit for a message: what would steer the terminal or break the line is escaped."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
+
+
+def read_csv(path: Path) -> list[list[str]]:
+    """The non-empty lines of a CSV file, cells without blanks around them."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:  # -sig: spreadsheets put a mark in front
+            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SalaError(f"{path} is not a CSV file in UTF-8 ({error}); save it as such") from None
+    if any("\0" in cell for row in rows for cell in row):
+        raise SalaError(f"{path} is not a CSV file: it holds NUL bytes; get a fresh copy of it")
+    return rows
+
+
+def _slashed(name: str) -> str:
+    return name.replace("\\", "/")  # some Windows programs write archives with backslashes
 
 
 def _open_zip(path: Path) -> zipfile.ZipFile:
+    if not path.is_file():
+        raise SalaError(f"{path} is neither a folder nor a zip archive; give one of them")
     try:
         archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile:
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except Exception:  # a damaged table of contents raises nearly anything
         raise SalaError(f"{path} {_what_is_wrong_with_zip(path)}") from None
     for name in archive.namelist():
-        parts = PurePosixPath(name.replace("\\", "/")).parts
-        if ".." in parts or (parts and (parts[0] == "/" or ":" in parts[0])):
+        parts = PurePosixPath(_slashed(name)).parts
+        if ".." in parts or (parts and (parts[0].startswith("/") or ":" in parts[0])):
             raise SalaError(
                 f"{path} holds a member named {name!r}, which points outside the archive; do not use this file"
             )
@@ -101,23 +168,29 @@ def decode(content: bytes, where: str, *, image_size: int, mode: str) -> NDArray
     """An encoded image as `[image_size, image_size, channels]`; mode is "L" (one channel) or "RGB" (three)."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            warnings.simplefilter("ignore", UserWarning)  # odd metadata is not an error
-            image: Image.Image = Image.open(io.BytesIO(content))
+            warnings.simplefilter("ignore")  # odd metadata is not an error, and sizes are checked below
+            image: Image.Image = Image.open(io.BytesIO(content), formats=IMAGE_FORMATS)
             _check_size(image, where)
-            image.draft(
-                mode, (image_size, image_size)
-            )  # JPEG: decode at a fraction of the size, never below the target
-            image = ImageOps.exif_transpose(image)
-            return resize(flatten(image, mode), image_size)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            image.draft(mode, (image_size, image_size))  # JPEG: decoded at a fraction of the size, not below the target
+            image.load()
+            return resize(flatten(_upright(image), mode), image_size)
+    except Image.DecompressionBombError:
         raise SalaError(
             f"{where} has too many pixels (the limit is {MAX_PIXELS:,}); scale it down or remove it"
         ) from None
+    except UnidentifiedImageError:
+        raise SalaError(f"{where} is not an image, whatever its name says; replace or remove it") from None
     except SalaError:
         raise
     except Exception as error:  # Pillow's decoders raise nearly anything on broken files
         raise SalaError(f"{where} is not a readable image ({error}); replace or remove it") from None
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # the pixels are sound; only the camera's notes are not
+        return image
 
 
 def _check_size(image: Image.Image, where: str) -> None:
@@ -129,15 +202,22 @@ def _check_size(image: Image.Image, where: str) -> None:
 
 
 def flatten(image: Image.Image, mode: str) -> Image.Image:
-    """8-bit "L" or "RGB", transparency over white, 16-bit grey scaled to 8 bits."""
+    """8-bit "L" or "RGB", transparency over white, deeper grey scaled to 8 bits."""
     if image.mode.startswith("I") or image.mode == "F":
-        values = np.asarray(image, dtype=np.float64)
-        top = 65535.0 if values.max(initial=0) > 255 else 255.0
-        image = Image.fromarray((values.clip(0, top) * (255.0 / top)).astype(np.uint8))
-    if image.mode in ("RGBA", "LA", "PA") or (image.mode == "P" and "transparency" in image.info):
+        image = Image.fromarray(_to_8_bits(np.asarray(image, dtype=np.float64), image.mode))
+    if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return image.convert(mode)
+
+
+def _to_8_bits(values: NDArray[np.float64], mode: str) -> NDArray[np.uint8]:
+    """By the smallest usual range of the mode that holds the values: "I;16" has one, "I" two, "F" three."""
+    values = np.nan_to_num(values)
+    usual = {"F": (1.0, 255.0), "I": (255.0,)}.get(mode, ())
+    highest = next((top for top in usual if values.max(initial=0) <= top), 65535.0)
+    scaled: NDArray[np.float64] = values.clip(0, highest) * (255 / highest)
+    return np.rint(scaled).astype(np.uint8)
 
 
 def resize(image: Image.Image, image_size: int) -> NDArray[np.uint8]:
@@ -146,64 +226,3 @@ def resize(image: Image.Image, image_size: int) -> NDArray[np.uint8]:
         image = image.resize((image_size, image_size), Image.Resampling.BILINEAR)
     array = np.asarray(image, dtype=np.uint8)
     return array[:, :, None] if array.ndim == 2 else array
-
-
-# What the pickles of the public few-shot datasets consist of, and nothing else.
-_ALLOWED: dict[tuple[str, str], Callable[..., Any]] = {}
-
-
-def _allow(modules: tuple[str, ...], name: str, value: Any) -> None:
-    for module in modules:
-        _ALLOWED[module, name] = value
-
-
-def _encode(text: str, encoding: str) -> bytes:
-    return text.encode(encoding)  # how Python 3 writes bytes in old pickle protocols
-
-
-_NUMPY_CORE = ("numpy.core.multiarray", "numpy._core.multiarray")
-_allow(_NUMPY_CORE, "_reconstruct", np.empty(0).__reduce__()[0])
-_allow(_NUMPY_CORE, "scalar", np.uint8(0).__reduce__()[0])
-_allow(
-    ("numpy.core.numeric", "numpy._core.numeric"),
-    "_frombuffer",
-    lambda buffer, dtype, shape, order: np.frombuffer(buffer, dtype=dtype).reshape(shape, order=order),
-)
-_allow(("numpy",), "ndarray", np.ndarray)
-_allow(("numpy",), "dtype", np.dtype)
-_allow(("_codecs",), "encode", _encode)
-_allow(("builtins", "__builtin__"), "range", range)
-_allow(("__builtin__",), "xrange", range)
-
-
-class _DataUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        try:
-            return _ALLOWED[module, name]
-        except KeyError:
-            raise SalaError(f"it asks for {module}.{name}, which has no place in a file of images") from None
-
-
-def load_pickle(path: Path) -> Any:
-    """Plain data and numpy arrays from a pickle; whatever would run code is refused. Python 2's strings come as bytes."""
-    try:
-        with path.open("rb") as file:
-            return _DataUnpickler(file, encoding="bytes").load()
-    except SalaError as error:
-        raise SalaError(f"{path} is refused: {error}; get the file from its official source") from None
-    except Exception as error:  # a damaged pickle raises nearly anything
-        raise SalaError(f"{path} is not a readable pickle ({error}); download it again") from None
-
-
-def text(value: Any) -> str:
-    """A str from a str or from the bytes that Python 2's pickles hold."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def text_keys(mapping: Any, where: Path, required: tuple[str, ...]) -> dict[str, Any]:
-    """A dict with str keys whose required ones are there."""
-    found = {text(key): value for key, value in mapping.items()} if isinstance(mapping, dict) else {}
-    missing = [key for key in required if key not in found]
-    if missing:
-        raise SalaError(f"{where} has no {' and no '.join(map(repr, missing))} in it; it is not the file its name says")
-    return found

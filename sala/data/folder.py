@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.data.files import IMAGE_SUFFIXES, Tree, decode
+from sala.data.files import IMAGE_SUFFIXES, Tree, decode, read_csv
 from sala.data.store import SPLITS, ClassEntry, Source
 from sala.errors import SalaError
 
@@ -22,16 +21,17 @@ Members = dict[str, list[str]]  # class -> its files
 
 
 def read_folder(root: Path, image_size: int, *, split_file: str | None = None, split_seed: int = 0) -> Source:
-    """Classes are the folders that hold images. Their split: folders train/ val/ test/ above them, else a list
-    (`split_file`, lines of class,split), else drawn by `split_seed`."""
+    """Classes are the folders that hold images. Their split: by a list (`split_file`, lines of class,split), else by
+    folders train/ val/ test/ above them, else drawn by `split_seed`."""
     tree = Tree(root)
     members = class_folders(tree)
     if split_file is not None:
         splits = _listed_splits(Path(split_file), members)
     elif all(PurePosixPath(name).parts[0] in SPLITS for name in members):
         splits = {name: PurePosixPath(name).parts[0] for name in members}
+        check_disjoint(((str(PurePosixPath(*PurePosixPath(name).parts[1:])), splits[name]) for name in members), root)
     else:
-        splits = drawn_splits(sorted(members), split_seed)
+        splits = drawn_splits(sorted(members), split_seed, root)
     return read_class_files(tree, members, splits, image_size)
 
 
@@ -76,7 +76,7 @@ def class_folders(tree: Tree) -> Members:
     for name, files in members.items():
         if len(files) < 2:
             raise SalaError(
-                f"class {name!r} in {tree.path} has one image, and needs two at least; add some or remove it"
+                f"class {name!r} in {tree.path} has one image and needs two at least; add some or remove it"
             )
     return members
 
@@ -107,8 +107,24 @@ def synset_files(tree: Tree, splits: Mapping[str, str], *, below: str | None = N
     return members
 
 
-def drawn_splits(names: list[str], seed: int) -> dict[str, str]:
+def check_disjoint(pairs: Iterable[tuple[str, str]], where: Path) -> None:
+    """Of (class, split): no class may be in two splits."""
+    splits: dict[str, str] = {}
+    for name, split in pairs:
+        if splits.setdefault(name, split) != split:
+            raise SalaError(
+                f"{where} has the class {name!r} in {splits[name]} and in {split}; few-shot splits divide the classes, not "
+                "the images of a class: keep each class in one of them"
+            )
+
+
+def drawn_splits(names: list[str], seed: int, where: Path) -> dict[str, str]:
     """Each class to a split, 60 / 20 / 20, by the seed."""
+    if len(names) < len(SPLITS):
+        raise SalaError(
+            f"{where} has {len(names)} class folder{'s' * (len(names) > 1)}, and train, val and test need one each at "
+            "least; add classes"
+        )
     order = np.random.default_rng(seed).permutation(len(names))
     n_val, n_test = (max(1, round(SHARES[split] * len(names))) for split in ("val", "test"))
     assigned = ["test"] * n_test + ["val"] * n_val + ["train"] * len(names)
@@ -116,18 +132,13 @@ def drawn_splits(names: list[str], seed: int) -> dict[str, str]:
 
 
 def _listed_splits(path: Path, members: Members) -> dict[str, str]:
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
-    except (OSError, UnicodeDecodeError) as error:
-        raise SalaError(f"the split list {path} cannot be read ({error})") from None
     splits = {}
-    for row in rows:
+    for row in read_csv(path):
         if row == ["class", "split"]:
             continue
         if len(row) != 2 or row[1] not in SPLITS:
             raise SalaError(
-                f"{path}: each line is class,split with a split of {', '.join(SPLITS)}; got {','.join(row)!r}"
+                f"{path}: each line is class,split with a split of {', '.join(SPLITS)}; correct {','.join(row)!r}"
             )
         splits[row[0]] = row[1]
     for name in members:

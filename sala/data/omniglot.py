@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -10,34 +11,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sala.data.files import Tree, decode
-from sala.data.splits import omniglot_held_out_alphabets, omniglot_split
+from sala.data.folder import is_image
+from sala.data.splits import omniglot_split
 from sala.data.store import ClassEntry, Source
 from sala.errors import SalaError
 
 PARTS = ("images_background", "images_evaluation")
 N_ROTATIONS = 4
+N_CHARACTERS = 1623
+N_DRAWINGS = 20  # of each character
+CHARACTER = re.compile(r"character(\d+)")
+Drawings = list[tuple[Tree, str]]  # files of one character
 
 
 def read_omniglot(root: Path, image_size: int) -> Source:
     """From the two official zips or the folders unpacked from them; both parts are pooled, then split by alphabet."""
-    characters: dict[tuple[str, str], list[tuple[Tree, str]]] = defaultdict(list)
+    characters: dict[tuple[str, int], Drawings] = defaultdict(list)
     for part in PARTS:
         tree = Tree(_find_part(root, part))
         for name in tree.files():
             parts = PurePosixPath(name).parts
-            if name.endswith(".png") and len(parts) >= 3 and parts[-2].startswith("character"):
-                characters[parts[-3], parts[-2]].append((tree, name))
+            if is_image(name) and len(parts) >= 3 and (match := CHARACTER.fullmatch(parts[-2])):
+                characters[parts[-3], int(match[1])].append((tree, name))
     _check_complete(characters, root)
     classes = [
-        ClassEntry(f"{alphabet}/{character}/rot{90 * turn:03d}", _split(alphabet, character), len(drawings))
-        for (alphabet, character), drawings in sorted(characters.items())
+        ClassEntry(_name(alphabet, number, turn), omniglot_split(alphabet, number), len(drawings))
+        for (alphabet, number), drawings in sorted(characters.items())
         for turn in range(N_ROTATIONS)
     ]
     return Source(classes, _images(characters, image_size), (image_size, image_size, 1))
 
 
-def _split(alphabet: str, character: str) -> str:
-    return omniglot_split(alphabet, int(character.removeprefix("character")))
+def _name(alphabet: str, number: int, turn: int) -> str:
+    return f"{alphabet}/character{number:02d}/rot{90 * turn:03d}"
 
 
 def _find_part(root: Path, part: str) -> Path:
@@ -50,18 +56,21 @@ def _find_part(root: Path, part: str) -> Path:
     )
 
 
-def _check_complete(characters: dict[tuple[str, str], list[tuple[Tree, str]]], root: Path) -> None:
-    alphabets = {alphabet for alphabet, _ in characters}
-    missing = [alphabet for alphabet in omniglot_held_out_alphabets() if alphabet not in alphabets]
-    if missing:
+def _check_complete(characters: dict[tuple[str, int], Drawings], root: Path) -> None:
+    if len(characters) != N_CHARACTERS:
         raise SalaError(
-            f"Omniglot in {root} lacks the alphabet {missing[0]!r} ({len(missing)} in all); get both parts again"
+            f"Omniglot in {root} has {len(characters):,} characters where the official parts have {N_CHARACTERS:,}; get both "
+            "parts again"
         )
+    for (alphabet, number), drawings in characters.items():
+        if len(drawings) != N_DRAWINGS:
+            raise SalaError(
+                f"Omniglot in {root} has {len(drawings)} drawings of {alphabet}/character{number:02d} where the official "
+                f"parts have {N_DRAWINGS}; get both parts again"
+            )
 
 
-def _images(
-    characters: dict[tuple[str, str], list[tuple[Tree, str]]], image_size: int
-) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+def _images(characters: dict[tuple[str, int], Drawings], image_size: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
     for index, (_, drawings) in enumerate(sorted(characters.items())):
         for tree, name in drawings:
             # grey before resizing (the files are 1-bit), then ink = 255, paper = 0

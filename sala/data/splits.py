@@ -38,9 +38,3 @@ def omniglot_split(alphabet: str, character: int) -> str:
         if first <= character <= last:
             return str(split)
     return "val" if alphabet in lists["val"] else "test" if alphabet in lists["test"] else "train"
-
-
-def omniglot_held_out_alphabets() -> list[str]:
-    """The alphabets of val and test, each of which must be there for the split to mean anything."""
-    lists = _lists()["omniglot"]
-    return [*lists["val"], *lists["test"], *lists["split_alphabet"]]

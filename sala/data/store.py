@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -52,18 +54,16 @@ class ImageStore:
     def __init__(self, folder: Path | str):
         self.folder = Path(folder)
         index = _read_index(self.folder)
-        self.name: str = index["name"]
-        self.content_hash: str = index["content_hash"]
-        self.image_shape: tuple[int, int, int] = tuple(index["image_shape"])
-        self.classes = [ClassEntry(**entry) for entry in index["classes"]]
-        n_images = sum(entry.count for entry in self.classes)
-        path = self.folder / "images.bin"
-        expected = n_images * int(np.prod(self.image_shape))
-        if not path.is_file() or path.stat().st_size != expected:
+        try:
+            self.name: str = index["name"]
+            self.content_hash: str = index["content_hash"]
+            self.image_shape: tuple[int, int, int] = tuple(index["image_shape"])
+            self.classes = [ClassEntry(**entry) for entry in index["classes"]]
+            self.images: NDArray[np.uint8] = _map_images(self.folder / "images.bin", self.classes, self.image_shape)
+        except (OSError, KeyError, TypeError, ValueError):
             raise SalaError(
-                f"the image store {self.folder} is damaged; delete that folder and prepare {self.name} again"
-            )
-        self.images: NDArray[np.uint8] = np.memmap(path, dtype=np.uint8, mode="r", shape=(n_images, *self.image_shape))
+                f"the image store {self.folder} is damaged; delete that folder and prepare the dataset again"
+            ) from None
 
     def __len__(self) -> int:
         return len(self.images)
@@ -86,42 +86,83 @@ class ImageStore:
         return content_hash(self.folder / "images.bin", self.classes, self.image_shape) == self.content_hash
 
 
+def _map_images(path: Path, classes: list[ClassEntry], image_shape: tuple[int, int, int]) -> NDArray[np.uint8]:
+    shape = (sum(entry.count for entry in classes), *image_shape)
+    if path.stat().st_size != math.prod(shape):
+        raise ValueError("the file does not have the size that the index says")
+    return np.memmap(path, dtype=np.uint8, mode="r", shape=shape)
+
+
 def _read_index(folder: Path) -> dict[str, Any]:
     try:
         index: dict[str, Any] = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+        format_of_index = index.get("format")
     except FileNotFoundError:
-        raise SalaError(f"{folder} is not an image store (it has no index.json)") from None
-    except json.JSONDecodeError:
+        raise SalaError(f"{folder} is not an image store (it has no index.json); prepare the dataset again") from None
+    except OSError as error:
+        raise SalaError(f"{folder}/index.json cannot be read ({error.strerror}); allow this user to read it") from None
+    except (ValueError, AttributeError):
         raise SalaError(f"{folder}/index.json is damaged; delete that folder and prepare the dataset again") from None
-    if index.get("format") != FORMAT:
+    if format_of_index != FORMAT:
         raise SalaError(f"{folder} was made by another version of sala; delete it and prepare the dataset again")
     return index
 
 
 def build_store(folder: Path, name: str, source: Source, progress: Progress | None = None) -> ImageStore:
     """Write `source` to `folder`, all or nothing, and open it."""
+    _check_classes(name, source.classes)
+    try:
+        with _building(folder) as building:
+            classes = _with_starts(source.classes)
+            _write_images(building / "images.bin", classes, source, progress)
+            _write_index(building, name, classes, source.image_shape)
+            _publish(building, folder)
+    except OSError as error:
+        raise SalaError(
+            f"the image store {folder} cannot be written ({error.strerror}); make room for it there, or set SALA_CACHE to "
+            "another folder"
+        ) from None
+    return ImageStore(folder)
+
+
+def _check_classes(name: str, classes: list[ClassEntry]) -> None:
+    for entry in classes:
+        if entry.count < 2:
+            raise SalaError(
+                f"class {entry.name!r} of {name} has {entry.count} image{'s' * (entry.count != 1)} and needs two at least; "
+                "add some or remove it"
+            )
+    if not classes:
+        raise SalaError(f"{name} has no classes in it; get a fresh copy of its files")
+
+
+@contextmanager
+def _building(folder: Path) -> Iterator[Path]:
+    """A temporary folder beside the store's place, gone at the end unless it was renamed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned_builds(folder.parent)
     building = folder.parent / f".building-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     building.mkdir()
     try:
-        classes = _with_starts(source.classes)
-        _write_images(building / "images.bin", classes, source, progress)
-        index = {
-            "format": FORMAT,
-            "name": name,
-            "image_shape": list(source.image_shape),
-            "content_hash": content_hash(building / "images.bin", classes, source.image_shape),
-            "classes": [asdict(entry) for entry in classes],
-        }
-        (building / "index.json").write_text(json.dumps(index, indent=0), encoding="utf-8")
-        _publish(building, folder)
+        yield building
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    return ImageStore(folder)
+
+
+def _write_index(building: Path, name: str, classes: list[ClassEntry], image_shape: tuple[int, int, int]) -> None:
+    index = {
+        "format": FORMAT,
+        "name": name,
+        "image_shape": list(image_shape),
+        "content_hash": content_hash(building / "images.bin", classes, image_shape),
+        "classes": [asdict(entry) for entry in classes],
+    }
+    (building / "index.json").write_text(json.dumps(index, indent=0), encoding="utf-8")
 
 
 def _publish(building: Path, folder: Path) -> None:
+    if folder.exists() and not (folder / "index.json").is_file():
+        shutil.rmtree(folder)  # what is left of a store that someone took apart
     try:
         building.rename(folder)
     except OSError:

@@ -6,27 +6,32 @@ Layouts: (a) `{train,val,test}_images_png.pkl`, a list of encoded PNGs, with `{s
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sala.data.files import Tree, decode, load_pickle, resize, text, text_keys
+from sala.data.files import MAX_PIXELS, Tree, decode, resize, unreadable
 from sala.data.folder import read_class_files, synset_files
+from sala.data.pickles import load_pickle, text, text_keys
 from sala.data.splits import tieredimagenet_splits
 from sala.data.store import SPLITS, ClassEntry, Source
 from sala.errors import SalaError
 
+FILES = ("labels.pkl", "images_png.pkl", "images.npz")  # of each split, in the layouts with labels
+
 
 def read_tieredimagenet(root: Path, image_size: int) -> Source:
     """From whichever of the three layouts `root` holds."""
-    if (root / "train_labels.pkl").is_file():
+    if any((root / f"{split}_{what}").exists() for split in SPLITS for what in FILES):
         return _read_labelled_files(root, image_size)
-    splits = tieredimagenet_splits()
-    return read_class_files(Tree(root), synset_files(Tree(root), splits), splits, image_size)
+    tree, splits = Tree(root), tieredimagenet_splits()
+    return read_class_files(tree, synset_files(tree, splits), splits, image_size)
 
 
 def _read_labelled_files(root: Path, image_size: int) -> Source:
@@ -43,15 +48,22 @@ def _read_labelled_files(root: Path, image_size: int) -> Source:
 
 def _labels(path: Path) -> tuple[dict[int, str], NDArray[np.int64]]:
     if not path.is_file():
-        raise SalaError(f"{path} is missing; tieredImageNet needs labels for train, val and test")
+        raise SalaError(f"{path} is missing; tieredImageNet needs labels for train, val and test: put it there")
     content = text_keys(load_pickle(path), path, required=("label_specific",))
-    labels = np.asarray(content["label_specific"])
-    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-        raise SalaError(
-            f"{path}: label_specific should be a list of whole numbers, one an image; download the file again"
-        )
-    names = {i: text(name) for i, name in enumerate(content.get("label_specific_str", ()))}
-    return names, labels.astype(np.int64)
+    labels, names = content["label_specific"], content.get("label_specific_str", [])
+    if not _are_whole_numbers(labels):
+        raise SalaError(f"{path}: label_specific should be a list of whole numbers; download the file again")
+    if not isinstance(names, list | tuple | np.ndarray):
+        raise SalaError(f"{path}: label_specific_str should be a list of names; download the file again")
+    return {i: text(name) for i, name in enumerate(names)}, np.asarray(labels, dtype=np.int64)
+
+
+def _are_whole_numbers(labels: Any) -> bool:
+    if isinstance(labels, np.ndarray):
+        return labels.ndim == 1 and np.issubdtype(labels.dtype, np.integer)
+    return isinstance(labels, list) and all(
+        isinstance(label, int | np.integer) and abs(label) < 2**31 for label in labels
+    )
 
 
 def _images(root: Path, of_image: list[NDArray[np.int64]], size: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
@@ -70,9 +82,8 @@ def _images(root: Path, of_image: list[NDArray[np.int64]], size: int) -> Iterato
 
 def _images_of_split(root: Path, split: str, size: int) -> Iterator[NDArray[np.uint8]]:
     if (path := root / f"{split}_images_png.pkl").is_file():
-        for i, png in enumerate(load_pickle(path)):
-            content = png if isinstance(png, bytes) else np.asarray(png, dtype=np.uint8).tobytes()
-            yield decode(content, f"image {i} of {path}", image_size=size, mode="RGB")
+        for i, png in enumerate(_encoded_images(path)):
+            yield decode(_png_bytes(png), f"image {i} of {path}", image_size=size, mode="RGB")
     elif (path := root / f"{split}_images.npz").is_file():
         for array in stream_npz(path, "images"):
             yield resize(Image.fromarray(array), size)
@@ -80,22 +91,55 @@ def _images_of_split(root: Path, split: str, size: int) -> Iterator[NDArray[np.u
         raise SalaError(f"{root} has neither {split}_images_png.pkl nor {split}_images.npz; put one of them there")
 
 
+def _encoded_images(path: Path) -> list[Any]:
+    images = load_pickle(path)
+    if not isinstance(images, list):
+        raise SalaError(f"{path} should hold a list of encoded images, not {type(images).__name__}; download it again")
+    return images
+
+
+def _png_bytes(png: Any) -> bytes:
+    """From bytes, or from the array [n] or [n, 1] that OpenCV makes of them; whatever else is not an image."""
+    if isinstance(png, np.ndarray) and png.dtype == np.uint8:
+        return png.tobytes()
+    return png if isinstance(png, bytes) else b""
+
+
 def stream_npz(path: Path, key: str) -> Iterator[NDArray[np.uint8]]:
     """The images of an array [n, height, width, 3] inside an npz, one after the other, never all at once."""
     try:
         with zipfile.ZipFile(path) as archive, archive.open(f"{key}.npy") as file:
-            major, _ = np.lib.format.read_magic(file)
-            read_header = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = read_header(file)
-            if dtype != np.uint8 or len(shape) != 4 or fortran:
-                raise SalaError(f"{path}: {key} should be bytes of shape [n, height, width, 3], not {dtype} {shape}")
-            size = int(np.prod(shape[1:]))
-            for _i in range(shape[0]):
-                content = file.read(size)
-                if len(content) < size:
-                    raise SalaError(f"{path} ends before its {shape[0]} images do; download it again")
-                yield np.frombuffer(content, np.uint8).reshape(shape[1:])
+            shape = _image_shape(file, f"{path}: {key}")
+            for _ in range(shape[0]):
+                yield np.frombuffer(_exactly(file, shape[1] * shape[2] * 3), np.uint8).reshape(shape[1:])
+    except SalaError:
+        raise
+    except OSError as error:
+        raise unreadable(path, error) from None
     except KeyError:
-        raise SalaError(f"{path} has no array {key!r} in it; it is not the file its name says") from None
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError) as error:
+        raise SalaError(
+            f"{path} has no array {key!r} in it: it is not the file its name says; download it again"
+        ) from None
+    except Exception as error:  # a damaged archive raises nearly anything
         raise SalaError(f"{path} is not a readable npz file ({error}); download it again") from None
+
+
+def _image_shape(file: IO[bytes], where: str) -> tuple[int, int, int, int]:
+    """From the header of an npy file, checked before any pixel is read."""
+    major, _ = np.lib.format.read_magic(file)
+    read_header = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a header written by Python 2 is as good
+        shape, is_fortran, dtype = read_header(file)
+    if dtype != np.uint8 or len(shape) != 4 or shape[3] != 3 or not 0 < shape[1] * shape[2] <= MAX_PIXELS or is_fortran:
+        raise SalaError(
+            f"{where} should be bytes of shape [n, height, width, 3] in C order, not {dtype} {shape}; download the file again"
+        )
+    return shape
+
+
+def _exactly(file: IO[bytes], n_bytes: int) -> bytes:
+    content = file.read(n_bytes)
+    if len(content) < n_bytes:
+        raise ValueError("it ends before its last image")
+    return content
