@@ -11,7 +11,9 @@ import typer
 from rich.table import Table
 
 from sala import console
-from sala.data import DATASETS, load_dataset
+from sala.cache import cache_folder
+from sala.data import DATASETS, dataset_named, load_dataset
+from sala.data.fetch import OMNIGLOT_URL, downloads_of, fetch
 from sala.data.store import SPLITS
 from sala.errors import SalaError
 from sala.methods import METHODS, method_class, method_options
@@ -251,10 +253,10 @@ def data_list() -> None:
 
     table = Table(box=None, pad_edge=False)
     for column in ("dataset", "what it is", "size", "ready"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for name, dataset in DATASETS.items():
-        ready = prepared_stores(name)
-        table.add_row(name, dataset.summary, f"{dataset.image_size} px", "yes" if ready else "-")
+        ready = "yes" if prepared_stores(name) else "-" if dataset.folder else "on first use"
+        table.add_row(name, dataset.summary, f"{dataset.image_size} px", ready)
     console.out.print(table)
 
 
@@ -264,12 +266,52 @@ def data_prepare(
     root: Root = None,
     image_size: ImageSize = None,
     split_file: Annotated[Path | None, typer.Option(help="folder: a CSV of class,split lines.")] = None,
+    split_seed: Annotated[int | None, typer.Option(help="folder: draws the split of the classes.")] = None,
 ) -> None:
-    """Build the image store of a dataset from its files, once; later commands open it at once."""
-    options = {"split_file": str(split_file.resolve())} if split_file else {}
+    """Build the image store of a dataset from its files, once; later commands open it at once.
+
+    What --root (or the dataset's folder in $SALA_DATA) holds:
+
+    - **glyphs**: nothing is needed, it is built in
+    - **omniglot**: images_background.zip and images_evaluation.zip, or the folders unpacked from them
+    - **miniimagenet**: mini-imagenet-cache-{train,val,test}.pkl; or train.csv, val.csv, test.csv (filename,label) and
+      images/; or a folder for each class (n01532829/...)
+    - **tieredimagenet**: {train,val,test}_images_png.pkl or _images.npz, with {train,val,test}_labels.pkl; or a folder
+      for each class
+    - **tiny-tiered**: tiny-imagenet-200.zip or the folder unpacked from it
+    - **folder**: class_name/*.jpg (png, webp, bmp, gif, tiff), or a zip of that. Its classes are divided by
+      --split-file, else by folders train/, val/ and test/ above them, else 60 / 20 / 20 at random by --split-seed
+
+    Example: `sala data prepare folder --root my-photos --image-size 64`
+    """
+    options = {"split_file": split_file and str(split_file.resolve()), "split_seed": split_seed}
     with console.counting(f"preparing {name}") as progress:
-        store = load_dataset(name, root, image_size=image_size, progress=progress, **options)
+        store = load_dataset(name, root, image_size=image_size, progress=progress, **_given(options))
     _print_store(store)
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+@data_app.command("fetch")
+def data_fetch(
+    name: Annotated[str, typer.Argument(help="omniglot; for the others it says how to get them.")],
+    url: Annotated[str, typer.Option(help="Folder on a server that has the official files.")] = OMNIGLOT_URL,
+    out: Annotated[Path | None, typer.Option(help="Where the files go; default: downloads/ in the cache.")] = None,
+) -> None:
+    """Download the official files of a dataset, check them, and prepare it.
+
+    A download that was cut goes on where it ended when the command is given again.
+
+    Example: `sala data fetch omniglot`
+    """
+    downloads = downloads_of(dataset_named(name).name)
+    folder = out or cache_folder() / "downloads" / name
+    for download in downloads:
+        with console.counting(f"downloading {download.name}", "KiB") as report:
+            fetch((download,), url, folder, lambda _, done, total, report=report: report(done >> 10, total >> 10))  # type: ignore[misc]
+    data_prepare(name, root=folder)
 
 
 @data_app.command("info")
@@ -279,7 +321,10 @@ def data_info(
     image_size: ImageSize = None,
     verify: Annotated[bool, typer.Option(help="Read all images again and check their hash.")] = False,
 ) -> None:
-    """What a prepared dataset holds: classes and images per split, image shape, content hash, place, protocol."""
+    """What a prepared dataset holds: classes and images per split, image shape, content hash, place, protocol.
+
+    Example: `sala data info omniglot --verify`
+    """
     with console.counting(f"preparing {name}") as progress:
         store = load_dataset(name, root, image_size=image_size, progress=progress)
     _print_store(store)
