@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,7 @@ from sala.cache import cache_folder
 from sala.data import DATASETS, dataset_named, load_dataset
 from sala.data.fetch import OMNIGLOT_URL, downloads_of, fetch
 from sala.data.store import SPLITS
+from sala.demo import demo_rows, run_demo
 from sala.errors import SalaError
 from sala.methods import METHODS, method_class, method_options
 from sala.protocol import PROTOCOLS, EpisodeShape, Protocol
@@ -231,6 +233,37 @@ def compare(
         print(json.dumps(rows))
         return
     console.out.print(comparison_table(results, names))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where runs and report go; an earlier demo there is replaced.")] = Path(
+        "sala-demo"
+    ),
+    episodes: Annotated[int, typer.Option(help="Training episodes of each method.")] = 2_000,
+    seed: Seed = 0,
+) -> None:
+    """Train ProtoNet and SALA on the built-in letters, test both, write a report. About two minutes on two cores."""
+    _make_room_for_demo(out)
+    console.err.print("1. letters of many scripts (built in)   2. train two methods   3. test them   4. write a report")
+    outcome = run_demo(out, episodes, seed, console.watching)
+    header, rows = demo_rows(outcome.results)
+    table = Table(box=None, pad_edge=False)
+    for i, column in enumerate(header):
+        table.add_column(column, justify="right" if i else "left")
+    for row in rows:
+        table.add_row(*row)
+    console.out.print(table)
+    console.out.print(f"report with plots and pictures: {outcome.report}")
+
+
+def _make_room_for_demo(folder: Path) -> None:
+    """Remove an earlier demo, and nothing else."""
+    ours = {"protonet", "sala", "report.html"}
+    if folder.is_dir() and (others := {p.name for p in folder.iterdir()} - ours):
+        raise SalaError(f"{folder} holds other things than a demo ({min(others)}); choose another --out")
+    for method in ours - {"report.html"}:
+        shutil.rmtree(folder / method, ignore_errors=True)
 
 
 @app.command()

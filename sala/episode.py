@@ -22,7 +22,7 @@ class Task:
     n_way: int
 
     def without_unlabeled(self) -> Task:
-        return replace(self, unlabeled=self.unlabeled[..., :0, :])
+        return replace(self, unlabeled=self.unlabeled.narrow(self.labels.ndim - 1, 0, 0))
 
 
 @dataclass(frozen=True)

@@ -54,41 +54,35 @@ class EpisodeSampler:
             self._labeled = self._unlabeled = everything
         else:
             self._labeled, self._unlabeled = split_labels(classes, labeled_share, label_split_seed)
-        self._shared_pool = labeled_share is None
         _check_feasible(classes, self._labeled, self._unlabeled, shape, split, labeled_share)
 
     def rows(self, i: int) -> EpisodeRows:
-        """Which images make up episode i."""
+        """Which images make up episode i. The ways are drawn before the distractors, so that an episode with distractors
+        is the one without them, plus the distractors."""
         shape, rng = self.shape, np.random.default_rng([self.seed, i])
-        n_classes = shape.n_way + shape.n_distractor
-        chosen = rng.choice(len(self._labeled), n_classes, replace=False)
-        n_labeled = shape.n_shot + shape.n_query
-        supports, queries, unlabeled = [], [], []
-        for position, c in enumerate(chosen):
-            is_distractor = position >= shape.n_way
-            if self._shared_pool:  # distractors need no support or query, yet draw the same way
-                drawn = rng.choice(
-                    self._labeled[c], (0 if is_distractor else n_labeled) + shape.n_unlabeled, replace=False
-                )
-                labeled, extra = drawn[: len(drawn) - shape.n_unlabeled], drawn[len(drawn) - shape.n_unlabeled :]
-            else:
-                labeled = (
-                    self._labeled[c][:0] if is_distractor else rng.choice(self._labeled[c], n_labeled, replace=False)
-                )
-                extra = rng.choice(self._unlabeled[c], shape.n_unlabeled, replace=False)
-            supports.append(labeled[: shape.n_shot])
-            queries.append(labeled[shape.n_shot :])
-            unlabeled.append(extra)
-        ways = np.arange(shape.n_way)
-        truth = np.concatenate([ways, np.full(shape.n_distractor, -1)])
+        ways = rng.choice(len(self._labeled), shape.n_way, replace=False)
+        labeled, unlabeled = zip(*(self._draw(rng, c) for c in ways), strict=True)
+        others = np.delete(np.arange(len(self._labeled)), ways)
+        junk = rng.choice(others, shape.n_distractor, replace=False)
+        distractors = [rng.choice(self._unlabeled[c], shape.n_unlabeled, replace=False) for c in junk]
+        names = np.arange(shape.n_way)
         return EpisodeRows(
-            support=np.concatenate(supports),
-            labels=ways.repeat(shape.n_shot),
-            unlabeled=np.concatenate(unlabeled),
-            unlabeled_labels=truth.repeat(shape.n_unlabeled),
-            query=np.concatenate(queries),
-            query_labels=ways.repeat(shape.n_query),
+            support=np.concatenate([rows[: shape.n_shot] for rows in labeled]),
+            labels=names.repeat(shape.n_shot),
+            unlabeled=np.concatenate([*unlabeled, *distractors]),
+            unlabeled_labels=np.concatenate([names, np.full(shape.n_distractor, -1)]).repeat(shape.n_unlabeled),
+            query=np.concatenate([rows[shape.n_shot :] for rows in labeled]),
+            query_labels=names.repeat(shape.n_query),
         )
+
+    def _draw(self, rng: np.random.Generator, c: int) -> tuple[Rows, Rows]:
+        """Of class c: rows for support and query, then unlabelled ones. No image is in both."""
+        n_labeled, n_unlabeled = self.shape.n_shot + self.shape.n_query, self.shape.n_unlabeled
+        if self._labeled is self._unlabeled:
+            drawn = rng.choice(self._labeled[c], n_labeled + n_unlabeled, replace=False)
+            return drawn[:n_labeled], drawn[n_labeled:]
+        labeled = rng.choice(self._labeled[c], n_labeled, replace=False)
+        return labeled, rng.choice(self._unlabeled[c], n_unlabeled, replace=False)
 
     def episode(self, i: int, *, with_unlabeled: bool = True) -> Episode:
         """Episode i with its images, uint8. Without unlabelled images none of them is read; the rest is the same."""

@@ -1,0 +1,96 @@
+"""Plots as SVG text, readable in print and by the colour-blind."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Okabe and Ito's palette; distractors are grey. Class i is also told apart by its marker.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
+JUNK = "#9A9A9A"
+
+
+def training_curves(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Training loss and validation accuracy (with its 95 % band) over episodes, from each run's metrics."""
+    figure, (left, right) = _figure(1, 2, (9.0, 3.2))
+    for (name, metrics), colour in zip(runs.items(), COLOURS, strict=False):
+        episodes = [line["episode"] for line in metrics]
+        left.plot(episodes, [line["loss"] for line in metrics], color=colour, label=name)
+        mean = np.array([line["val_accuracy"] for line in metrics])
+        half = np.array([line["val_ci95"] for line in metrics])
+        right.plot(episodes, mean, color=colour, label=name)
+        right.fill_between(episodes, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
+    left.set(xlabel="training episodes", ylabel="training loss", ylim=(0, None))
+    right.set(xlabel="training episodes", ylabel="validation accuracy (%)")
+    for axes in (left, right):
+        axes.legend(frameon=False)
+    return _svg(figure)
+
+
+def embedding_map(points: NDArray[np.float32], groups: Sequence[str], truth: Sequence[int], n_way: int) -> str:
+    """A two-dimensional t-SNE map of a task. `groups` says what each point is (support, unlabelled, query); `truth` is its
+    class, -1 for a distractor."""
+    from sklearn.manifold import TSNE
+
+    perplexity = min(20.0, (len(points) - 1) / 3)
+    xy = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(points)
+    figure, (axes,) = _figure(1, 1, (7.0, 5.2))
+    where = np.array(groups)
+    labels = np.array(truth)
+    style: dict[str, dict[str, Any]] = {
+        "unlabelled": {"s": 26, "alpha": 0.9, "facecolors": "none", "linewidths": 1.2},
+        "query": {"s": 12, "alpha": 0.6},
+        "support": {"s": 190, "edgecolors": "black", "linewidths": 1.5, "zorder": 5},
+    }
+    for group, options in style.items():
+        for c in (*range(n_way), -1):
+            at = xy[(where == group) & (labels == c)]
+            colour = JUNK if c < 0 else COLOURS[c % len(COLOURS)]
+            paint = {"edgecolors": colour} if "facecolors" in options else {"color": colour}
+            axes.scatter(
+                at[:, 0], at[:, 1], marker="x" if c < 0 else MARKERS[c % len(MARKERS)], **_paint(c, paint, options)
+            )
+    handles = [_dot(f"class {c + 1}", COLOURS[c % len(COLOURS)], MARKERS[c % len(MARKERS)]) for c in range(n_way)]
+    handles += [_dot("distractor", JUNK, "x")] if (labels < 0).any() else []
+    axes.legend(handles=handles, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.set(xticks=[], yticks=[])
+    return _svg(figure)
+
+
+def _paint(c: int, paint: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    if c >= 0:
+        return {**options, **paint}
+    kept = {key: value for key, value in options.items() if key not in ("facecolors", "edgecolors")}
+    return {**kept, "color": JUNK}  # a cross has no face
+
+
+def _dot(label: str, colour: str, marker: str) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=colour, marker=marker, linestyle="none", label=label)
+
+
+def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
+    """A figure of its own, outside pyplot's global state."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    axes = list(np.atleast_1d(figure.subplots(rows, columns)).flat)
+    for a in axes:
+        a.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _svg(figure: Any) -> str:
+    import matplotlib as mpl
+
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "sala"}):  # the same plot is the same file
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    content = buffer.getvalue()
+    return content[content.index("<svg") :]

@@ -1,0 +1,175 @@
+"""What every row of METHODS must do, free of charge for the next one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tasks import on_features, random_task
+from torch.testing import assert_close
+
+from sala.backbones import build_backbone
+from sala.episode import Task
+from sala.errors import SalaError
+from sala.methods import METHODS, build_method, method_options
+from sala.train import TrainConfig, TrainState, step
+
+every_method = pytest.mark.parametrize("name", METHODS)
+
+
+def images_task(
+    n_way: int = 3, n_unlabeled: int = 4, seed: int = 0, batch: tuple[int, ...] = ()
+) -> tuple[Task, torch.Tensor]:
+    g = torch.Generator().manual_seed(seed)
+    labels = torch.arange(n_way)
+
+    def images(n: int) -> torch.Tensor:
+        return torch.randint(0, 256, (*batch, n, 1, 28, 28), generator=g, dtype=torch.uint8)
+
+    task = Task(images(n_way), labels.expand(*batch, -1), images(n_unlabeled), images(2 * n_way), n_way)
+    return task, labels.repeat(2).expand(*batch, -1)
+
+
+@every_method
+@pytest.mark.parametrize("n_way", [2, 5])
+def test_logits_have_a_row_a_query_and_a_column_a_class(name: str, n_way: int) -> None:
+    task = random_task(n_way=n_way, n_query=9)
+    logits = on_features(name).logits(task)
+    assert logits.shape == (9, n_way)
+    assert torch.isfinite(logits).all()
+
+
+@every_method
+def test_queries_do_not_see_each_other(name: str) -> None:
+    task, method = random_task(n_query=6), on_features(name)
+    alone = torch.cat([method.logits(replace(task, query=task.query[i : i + 1])) for i in range(6)])
+    assert_close(method.logits(task), alone)
+
+
+@every_method
+def test_the_order_of_unlabeled_points_does_not_matter(name: str) -> None:
+    task, method = random_task(n_unlabeled=9), on_features(name)
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
+    assert_close(method.logits(task), method.logits(replace(task, unlabeled=task.unlabeled[order])))
+
+
+@every_method
+def test_renumbering_the_classes_renumbers_the_logits(name: str) -> None:
+    task, method = random_task(shots=(1, 2, 3)), on_features(name)
+    new_number = torch.tensor([2, 0, 1])
+    renamed = replace(task, labels=new_number[task.labels])
+    assert_close(method.logits(renamed)[:, new_number], method.logits(task))
+
+
+@every_method
+def test_the_order_of_the_support_does_not_matter(name: str) -> None:
+    task, method = random_task(shots=(1, 2, 3)), on_features(name)
+    order = torch.randperm(6, generator=torch.Generator().manual_seed(1))
+    shuffled = replace(task, support=task.support[order], labels=task.labels[order])
+    assert_close(method.logits(shuffled), method.logits(task))
+
+
+@every_method
+def test_a_batch_of_episodes_equals_one_at_a_time(name: str) -> None:
+    task, method = random_task(batch=(4,)), on_features(name)
+    single = [
+        method.logits(Task(task.support[i], task.labels[i], task.unlabeled[i], task.query[i], 3)) for i in range(4)
+    ]
+    assert_close(method.logits(task), torch.stack(single))
+
+
+@every_method
+def test_no_unlabeled_points_are_no_problem(name: str) -> None:
+    task = random_task(n_unlabeled=0)
+    assert torch.isfinite(on_features(name).logits(task)).all()
+
+
+@every_method
+def test_gradients_reach_the_backbone_for_each_player(name: str) -> None:
+    torch.manual_seed(0)
+    method = build_method(name, build_backbone("conv4", (28, 28, 1)))
+    task, labels = images_task()
+    for player in method.players:
+        method.zero_grad()
+        loss = method.loss(task if method.trains_on_unlabeled else task.without_unlabeled(), labels, player)
+        loss.backward()
+        assert torch.isfinite(loss)
+        assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in method.backbone.parameters())
+        assert sum(float(p.grad.abs().sum()) for p in method.backbone.parameters()) > 0
+
+
+@every_method
+def test_one_step_lowers_the_loss_on_its_own_episode(name: str) -> None:
+    torch.manual_seed(0)
+    method = build_method(name, build_backbone("conv4", (28, 28, 1)))
+    task, labels = images_task(n_way=5)
+    state = TrainState.fresh(method, TrainConfig())
+    for player, optimizer in state.optimizers.items():
+        before = method.loss(task, labels, player)
+        step(method, optimizer, before, 1e-4)
+        assert method.loss(task, labels, player) < before
+
+
+@every_method
+def test_images_and_embeddings_take_the_same_way(name: str) -> None:
+    torch.manual_seed(0)
+    method = build_method(name, build_backbone("conv4", (28, 28, 1))).eval()
+    task, _ = images_task(batch=(2,))
+    with torch.inference_mode():
+        assert_close(method.classify(task), method.logits(method.embed(task)))
+
+
+@every_method
+def test_weights_survive_a_round_trip(name: str) -> None:
+    first, second = on_features(name, seed=0), on_features(name, seed=1)
+    second.load_state_dict(first.state_dict())
+    task = random_task()
+    assert torch.equal(first.logits(task), second.logits(task))
+
+
+@every_method
+def test_pseudo_labels_are_probabilities_of_the_unlabeled_points(name: str) -> None:
+    task = random_task(batch=(2,), n_unlabeled=8)
+    labels = on_features(name).pseudo_labels(task)
+    if labels is None:
+        assert not METHODS[name].trains_on_unlabeled
+        return
+    assert labels.probabilities.shape == (2, 8, 3)
+    assert labels.selected.shape == (2, 8)
+    assert_close(labels.probabilities.sum(-1), torch.ones(2, 8, dtype=torch.float64))
+
+
+@every_method
+def test_every_method_names_its_paper_and_its_deviations(name: str) -> None:
+    assert METHODS[name].paper
+    assert "Deviations:" in (METHODS[name].__doc__ or "")
+
+
+def test_an_unknown_method_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(SalaError, match=r"no method 'salla'; the methods are protonet"):
+        on_features("salla")
+
+
+def test_options_come_as_strings_from_the_command_line() -> None:
+    method = on_features("sala", metric="false", eta="2.5", hidden="none", weights="shared")
+    assert (method.metric, method.eta) == (None, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"etta": "1"}, "no option 'etta'; its options are metric"),
+        ({"eta": "much"}, "eta is a number"),
+        ({"metric": "maybe"}, "metric is true or false"),
+        ({"weights": "free"}, "weights is one of adaptive, double, constant, shared"),
+    ],
+)
+def test_a_wrong_option_is_answered_with_what_is_right(option: dict[str, str], message: str) -> None:
+    with pytest.raises(SalaError, match=message):
+        on_features("sala", **option)
+
+
+def test_options_are_the_keyword_arguments_of_the_class() -> None:
+    assert list(method_options(METHODS["soft-kmeans"])) == ["flow"]
+    assert list(method_options(METHODS["protonet"])) == []

@@ -1,0 +1,126 @@
+"""The parts that prototype methods are made of, against loops and by eye."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import reference
+import torch
+from tasks import random_task
+from torch.testing import assert_close
+
+from sala.episode import Task
+from sala.stages import (
+    class_means,
+    nearest,
+    ramp_weight,
+    refine,
+    selection_size,
+    squared_distances,
+    weighted_means,
+)
+
+
+def test_class_means_of_three_points_on_a_line() -> None:
+    points = torch.tensor([[0.0], [2.0], [10.0]])
+    assert_close(class_means(points, torch.tensor([0, 0, 1]), 2), torch.tensor([[1.0], [10.0]]))
+
+
+def test_class_means_follow_the_equation_for_unequal_shots() -> None:
+    task = random_task(shots=(1, 3, 2))
+    slow = [reference.class_mean(task.support.tolist(), task.labels.tolist(), c) for c in range(3)]
+    assert_close(class_means(task.support, task.labels, 3), torch.tensor(slow, dtype=torch.float64))
+
+
+def test_weighted_means_with_equal_weights_are_the_mean() -> None:
+    points = torch.randn(5, 3, dtype=torch.float64)
+    assert_close(weighted_means(points, torch.full((5, 2), 0.3, dtype=torch.float64))[1], points.mean(0))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_distances_follow_the_equation(weighted: bool) -> None:
+    x, c, a = (torch.randn(n, 6, dtype=torch.float64) for n in (5, 3, 3))
+    weights = a.sigmoid() if weighted else None
+    slow = [
+        [
+            reference.distance(p, q, weights[i].tolist() if weights is not None else None)
+            for i, q in enumerate(c.tolist())
+        ]
+        for p in x.tolist()
+    ]
+    assert_close(squared_distances(x, c, weights), torch.tensor(slow, dtype=torch.float64))
+
+
+def test_unit_weights_give_the_plain_distance() -> None:
+    x, c = torch.randn(5, 6, dtype=torch.float64), torch.randn(3, 6, dtype=torch.float64)
+    assert_close(squared_distances(x, c, torch.ones_like(c)), squared_distances(x, c))
+
+
+def test_distances_stay_exact_far_from_the_origin() -> None:
+    """In float32 the product form loses digits to large coordinates, unless the points are moved first."""
+    x, c = torch.randn(20, 64, dtype=torch.float64), torch.randn(5, 64, dtype=torch.float64)
+    exact = squared_distances(x, c)
+    moved = squared_distances((x + 100).float(), (c + 100).float())
+    assert_close(moved.double(), exact, rtol=1e-4, atol=1e-3)
+
+
+def test_a_point_on_its_centre_has_distance_zero_and_never_less() -> None:
+    c = torch.randn(4, 1600) * 3
+    distances = squared_distances(c, c)
+    assert (distances >= 0).all()
+    assert_close(distances.diagonal(), torch.zeros(4), rtol=0, atol=1e-2)
+
+
+def test_distance_gradients_match_finite_differences() -> None:
+    x, c, a = (torch.randn(n, 4, dtype=torch.float64, requires_grad=True) for n in (3, 2, 2))
+    assert torch.autograd.gradcheck(lambda x, c, a: squared_distances(x, c, a.sigmoid()), (x, c, a))
+
+
+def test_refinement_moves_a_prototype_towards_its_unlabeled_points() -> None:
+    task = Task(torch.tensor([[0.0], [10.0]]), torch.tensor([0, 1]), torch.tensor([[2.0]]), torch.zeros(1, 1), 2)
+    assert_close(refine(task, torch.tensor([[1.0, 0.0]])), torch.tensor([[1.0], [10.0]]))
+
+
+def test_refinement_with_weight_zero_changes_nothing() -> None:
+    task = random_task()
+    weights = torch.zeros(7, 3, dtype=torch.float64)
+    assert_close(refine(task, weights), class_means(task.support, task.labels, 3))
+
+
+def test_the_nearest_points_are_selected_over_all_classes_together() -> None:
+    distances = torch.tensor([[5.0, 9.0], [0.1, 9.0], [9.0, 0.2], [0.3, 9.0]])
+    assert nearest(distances, 2).tolist() == [False, True, True, False]
+
+
+def test_nobody_and_everybody_can_be_selected() -> None:
+    distances = torch.rand(2, 6, 3)
+    assert not nearest(distances, 0).any()
+    assert nearest(distances, 6).all()
+
+
+def test_selection_counts_are_the_same_in_every_episode_of_a_batch() -> None:
+    assert (nearest(torch.rand(4, 5, 9, 3), 4).sum(-1) == 4).all()
+
+
+@pytest.mark.parametrize(
+    ("t", "n"), [(0, 0), (0.1, 1), (0.2, 3), (0.3, 6), (0.4, 12), (0.5, 21), (0.7, 47), (0.9, 71), (1, 75)]
+)
+def test_the_ramp_has_the_papers_numbers(t: float, n: int) -> None:
+    assert selection_size(75, share=1.0, weight=ramp_weight(t, 5.0)) == n
+
+
+def test_the_ramp_follows_its_equation_and_stays_between_its_ends() -> None:
+    assert ramp_weight(0.3, 5.0) == pytest.approx(reference.ramp(0.3, 5.0))
+    assert ramp_weight(1.7, 5.0) == 1.0
+    assert ramp_weight(-1.0, 5.0) == pytest.approx(math.exp(-5))
+
+
+@pytest.mark.parametrize(("rounding", "n"), [("floor", 0), ("ceil", 1), ("at-least-one", 1)])
+def test_roundings_of_a_small_selection(rounding: str, n: int) -> None:
+    assert selection_size(75, share=1.0, weight=ramp_weight(0.0, 5.0), rounding=rounding) == n
+    assert selection_size(0, share=1.0, weight=1.0, rounding=rounding) == 0
+
+
+def test_half_of_the_points_is_half_of_the_points() -> None:
+    assert [selection_size(m, share=0.5, weight=1.0) for m in (50, 150, 7)] == [25, 75, 3]
