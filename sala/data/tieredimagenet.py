@@ -71,7 +71,10 @@ def _images(root: Path, of_image: list[NDArray[np.int64]], size: int) -> Iterato
         n_images = 0
         for image in _images_of_split(root, split, size):
             if n_images == len(class_of):
-                raise SalaError(f"{root} has more {split} images than the {len(class_of)} labels of {split}_labels.pkl")
+                raise SalaError(
+                    f"{root} has more {split} images than the {len(class_of)} labels of {split}_labels.pkl; download both "
+                    "again"
+                )
             yield int(class_of[n_images]), image
             n_images += 1
         if n_images < len(class_of):
