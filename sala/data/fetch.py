@@ -91,6 +91,9 @@ def _fetch_with_retries(url: str, part: Path, progress: Report | None) -> None:
     for attempt in range(N_TRIES):
         try:
             return _fetch_once(url, part, progress)
+        except SalaError:
+            part.unlink(missing_ok=True)  # too large: nothing to continue
+            raise
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == 416:  # nothing is left to fetch: the part is whole, or wrong, which the checksum will tell
