@@ -562,6 +562,13 @@ def test_new_files_make_a_new_store(tmp_path: Path) -> None:
     assert len(load_dataset("folder", root)) == 7
 
 
+def test_a_changed_file_makes_a_new_store(tmp_path: Path) -> None:
+    root = write(tmp_path / "photos", classes_of("cat", "dog", "owl"))
+    assert 200 not in levels(load_dataset("folder", root))
+    write(root, {"cat/1.png": grey(200)})  # in place: the folder does not notice
+    assert 200 in levels(load_dataset("folder", root))
+
+
 def test_hidden_files_and_other_files_are_passed_over(tmp_path: Path) -> None:
     others = {".git/x.png": b"", "cat/.DS_Store": b"", "cat/._0.png": b"", "dog/notes.txt": b"", "README": b""}
     assert len(load_dataset("folder", write(tmp_path, {**classes_of("cat", "dog", "owl"), **others}))) == 6

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sala.cache import cache_folder
-from sala.data.files import unreadable
+from sala.data.files import unreadable, walk
 from sala.data.folder import read_folder
 from sala.data.glyphs import VERSION as GLYPHS_VERSION
 from sala.data.glyphs import read_glyphs
@@ -184,7 +184,7 @@ def _key(dataset: Dataset, root: Path | None, image_size: int, options: dict[str
     if root is None:
         identity["drawing"] = [GLYPHS_VERSION, version("matplotlib"), version("pillow")]
     else:
-        identity["files"] = _fingerprint(root)
+        identity["files"] = _fingerprint(root, every_file=dataset.read is read_folder)
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -196,14 +196,19 @@ def _settled(options: dict[str, Any]) -> dict[str, str]:
     return settled
 
 
-def _fingerprint(root: Path) -> list[list[object]]:
-    """What is there, without reading it: top-level files by size and time, folders by time and number of entries."""
-    if root.is_file():
-        return [[str(root.resolve()), root.stat().st_size, root.stat().st_mtime_ns]]
+def _fingerprint(root: Path, *, every_file: bool) -> list[list[object]]:
+    """What is there, without reading it: folders by time and number of files, files by size and time; below the top,
+    files only where asked for, since those of the public datasets do not change and are many."""
+    if not root.is_dir():
+        return [[str(root.resolve()), *_size_and_time(root)]]
     found: list[list[object]] = [[str(root.resolve())]]
-    for folder, subfolders, files in os.walk(root):
-        subfolders.sort()
-        found.append([os.path.relpath(folder, root), os.stat(folder).st_mtime_ns, len(files)])
-        if Path(folder) == root:
-            found += [[f, (root / f).stat().st_size, (root / f).stat().st_mtime_ns] for f in sorted(files)]
+    for folder, files in walk(root):
+        found.append([os.path.relpath(folder, root), folder.stat().st_mtime_ns, len(files)])
+        if every_file or folder == root:
+            found += [[name, *_size_and_time(folder / name)] for name in files]
     return found
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    stat = path.stat() if path.exists() else path.lstat()  # a link may be dead
+    return stat.st_size, stat.st_mtime_ns

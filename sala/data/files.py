@@ -65,7 +65,7 @@ class Tree:
     @cached_property
     def _listing(self) -> tuple[set[str], set[str]]:  # files, folders
         files, folders = set(), set()
-        for folder, names in _walk(self.path):
+        for folder, names in walk(self.path):
             here = folder.relative_to(self.path)
             folders.add(here.as_posix())
             files |= {(here / name).as_posix() for name in names if (folder / name).is_file()}  # no pipe, no dead link
@@ -91,7 +91,7 @@ class Tree:
             raise SalaError(f"{self.where(name)} cannot be read ({error}); get a fresh copy of the archive") from None
 
 
-def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
+def walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """Each folder with its files. Links to folders are followed (class folders are often links), but none twice."""
 
     def refuse(error: OSError) -> None:
@@ -102,8 +102,9 @@ def _walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
         if (real := os.path.realpath(folder)) in seen:
             subfolders.clear()
             continue
+        subfolders.sort()
         seen.add(real)
-        yield Path(folder), files
+        yield Path(folder), sorted(files)
 
 
 def unreadable(where: object, error: OSError) -> SalaError:
