@@ -18,7 +18,8 @@ from sala.evaluate import Result
 from sala.methods import Method
 from sala.protocol import PROTOCOLS, TEST_SEED, Budget, EpisodeShape
 from sala.report import pseudo_label_note
-from sala.runs import RunConfig, Watch, evaluate_run, load, read_metrics, start_run
+from sala.runlog import read_metrics
+from sala.runs import RunConfig, Watch, evaluate_run, load, read_config, start_run
 from sala.sampler import EpisodeSampler
 
 METHODS = {"protonet": "Prototypical Network (labelled images only)", "sala": "SALA (labelled and unlabelled images)"}
@@ -71,7 +72,7 @@ def demo_rows(results: dict[str, dict[str, Result]]) -> tuple[list[str], list[li
 def _report(runs: dict[str, Path], results: dict[str, dict[str, Result]], n_episodes: int, seed: int) -> str:
     curves = figures.training_curves({name: read_metrics(run) for name, run in runs.items()})
     machine = json.loads((runs["sala"] / "manifest.json").read_text(encoding="utf-8"))
-    notes = [f"{name}: {note}." for name, r in results["sala"].items() if (note := pseudo_label_note(r))]
+    notes = [f"{name.capitalize()}: {note}." for name, r in results["sala"].items() if (note := pseudo_label_note(r))]
     return page.page(
         "sala: a few labelled letters, many unlabelled ones",
         page.paragraph(
@@ -83,13 +84,13 @@ def _report(runs: dict[str, Path], results: dict[str, dict[str, Result]], n_epis
             "Results",
             page.table(*demo_rows(results)),
             page.paragraph(
-                f"Built-in data `glyphs`, test scripts; {N_TEST_EPISODES:,} test episodes, {WITHOUT.n_query} queries a class; "
+                f"Built-in data (glyphs), test scripts; {N_TEST_EPISODES:,} test episodes, {WITHOUT.n_query} queries a class; "
                 f"{n_episodes:,} training episodes without distractors, best of 8 validations, seed {seed}; one run of each "
                 f"method, so the interval is over episodes and not over trainings. Machine: {machine['machine']}; torch "
                 f"{machine['versions']['torch']}. Command: sala demo --episodes {n_episodes} --seed {seed}.",
                 note=True,
             ),
-            page.paragraph("SALA's pseudo-labels. " + " ".join(notes)),
+            *(page.paragraph(note) for note in notes),
         ),
         page.section("Training", curves),
         *_example(load(runs["sala"]), runs["sala"]),
@@ -106,8 +107,6 @@ def _report(runs: dict[str, Path], results: dict[str, dict[str, Result]], n_epis
 
 def _example(method: Method, run: Path) -> list[str]:
     """One test episode, the first, as SALA sees it: pictures and a map."""
-    from sala.runs import read_config
-
     shape = EpisodeShape(n_query=6, n_unlabeled=6, n_distractor=5)
     sampler = EpisodeSampler(read_config(run).open_store(), shape, split="test", seed=TEST_SEED)
     episode = sampler[0]

@@ -10,13 +10,9 @@ results/         evaluations, with their per-episode accuracies
 from __future__ import annotations
 
 import json
-import os
-import platform
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +26,7 @@ from sala.errors import SalaError
 from sala.evaluate import Result, evaluate
 from sala.methods import Method, build_method, method_class, plugins
 from sala.protocol import TEST_SEED, VALIDATION_SEED, Budget, EpisodeShape, Protocol
+from sala.runlog import RunLog, forget_after, manifest
 from sala.sampler import EpisodeSampler
 from sala.train import Record, TrainConfig, TrainState, train
 
@@ -116,7 +113,7 @@ def resume_run(folder: Path | str, watch: Watch | None = None) -> TrainState:
     state = TrainState.fresh(method, config.train)
     if (folder / "last.safetensors").is_file():
         _restore(method, state, *load_checkpoint(folder / "last.safetensors"))
-    _forget_after(folder / "metrics.jsonl", state.episode)
+    forget_after(folder / "metrics.jsonl", state.episode)
     return _train(folder, config, method, _samplers(config, store), state, watch)
 
 
@@ -130,7 +127,19 @@ def _train(
 ) -> TrainState:
     if config.threads:
         torch.set_num_threads(config.threads)
-    log = _Log(folder)
+    with RunLog(folder) as log:
+        return _train_logged(folder, config, method, samplers, state, watch, log)
+
+
+def _train_logged(
+    folder: Path,
+    config: RunConfig,
+    method: Method,
+    samplers: tuple[EpisodeSampler, EpisodeSampler],
+    state: TrainState,
+    watch: Watch,
+    log: RunLog,
+) -> TrainState:
     saved_at = time.monotonic()
 
     def on_episode(state: TrainState, loss: float) -> None:
@@ -164,7 +173,6 @@ def _train(
         should_stop=watch.should_stop,
     )
     _save(folder, method, state)
-    log.close()
     return state
 
 
@@ -324,70 +332,6 @@ def _restore(method: Method, state: TrainState, tensors: dict[str, Tensor], note
             state.optimizers[player].state[parameters[name]][key] = tensor
     for name in _position(state):
         setattr(state, name, note[name])
-
-
-class _Log:
-    """metrics.jsonl, and TensorBoard where it is installed."""
-
-    def __init__(self, folder: Path):
-        self._file = (folder / "metrics.jsonl").open("a", encoding="utf-8")
-        self._started, self._episode = time.monotonic(), None
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            self._board = None
-        else:
-            self._board = SummaryWriter(str(folder / "tensorboard"))
-
-    def write(self, record: Record) -> None:
-        numbers: dict[str, Any] = {"loss": record.loss, "learning_rate": record.learning_rate}
-        if record.validation is not None:
-            interval = record.validation.interval
-            numbers |= {"val_accuracy": interval.mean, "val_ci95": interval.ci95, **record.validation.diagnostics}
-            numbers |= {f"val_pseudo_{key}": value for key, value in record.validation.pseudo_labels.items()}
-        line = {"episode": record.episode, **numbers, "seconds": round(time.monotonic() - self._started, 2)}
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
-        if self._board is not None:
-            for key, value in numbers.items():
-                self._board.add_scalar(key, value, record.episode)
-
-    def close(self) -> None:
-        self._file.close()
-        if self._board is not None:
-            self._board.close()
-
-
-def read_metrics(folder: Path | str) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl."""
-    path = Path(folder) / "metrics.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
-
-
-def _forget_after(path: Path, episode: int) -> None:
-    """Drop what was logged after the checkpoint: it will be logged again. A half-written last line goes too."""
-    kept = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        try:
-            content = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if content["episode"] <= episode:
-            kept.append(line + "\n")
-    write_atomically(path, "".join(kept).encode())
-
-
-def manifest(store: ImageStore) -> dict[str, Any]:
-    """The circumstances of a run."""
-    return {
-        "command": " ".join(sys.argv),
-        "data": store.name,
-        "data_hash": store.content_hash,
-        "versions": {name: version(name) for name in ("sala", "torch", "numpy", "pillow")},
-        "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }
 
 
 def _write_json(path: Path, content: Any) -> None:

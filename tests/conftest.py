@@ -28,8 +28,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def two_threads() -> None:
-    torch.set_num_threads(2)
+def one_thread() -> None:
+    torch.set_num_threads(1)  # threads that wait for each other are slow on a busy machine
 
 
 @pytest.fixture(scope="session")

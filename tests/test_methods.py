@@ -107,7 +107,7 @@ def test_one_step_lowers_the_loss_on_its_own_episode(name: str) -> None:
     state = TrainState.fresh(method, TrainConfig())
     for player, optimizer in state.optimizers.items():
         before = method.loss(task, labels, player)
-        step(method, optimizer, before, 1e-4)
+        step(method, optimizer, before, 1e-5)
         assert method.loss(task, labels, player) < before
 
 

@@ -1,0 +1,5 @@
+"""`python -m sala`."""
+
+from sala.cli import main
+
+main()
