@@ -1,0 +1,151 @@
+"""The command line as a user meets it: what it prints, where, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sala.cli import app
+from sala.data import ImageStore
+from sala.errors import SalaError
+from sala.protocol import PROTOCOLS
+
+QUICK = ["--dataset", "glyphs", "--episodes", "6", "--validate-every", "3", "--threads", "1"]
+
+
+def sala(*words: str) -> tuple[str, str]:
+    """stdout and stderr of a command that must succeed."""
+    result = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout, result.stderr
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, glyphs: ImageStore) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    for method in ("protonet", "sala"):
+        sala("train", "--method", method, *QUICK, "--out", str(folder / method))
+    return {method: folder / method for method in ("protonet", "sala")}
+
+
+def test_train_prints_the_run_folder_on_stdout_and_the_rest_on_stderr(tmp_path: Path, glyphs: ImageStore) -> None:
+    out, err = sala("train", "--method", "protonet", *QUICK, "--out", str(tmp_path / "run"))
+    assert out.strip() == str(tmp_path / "run")
+    assert "episode 6" in err
+    assert "val " in err
+
+
+def test_evaluate_prints_mean_interval_and_pseudo_labels(runs: dict[str, Path]) -> None:
+    words = ("--episodes", "20", "--setting", "large", "--distractors", "5")
+    out, _ = sala("evaluate", str(runs["sala"]), *words)
+    assert re.search(r"\d+\.\d\d ± \d+\.\d\d %  20 test episodes, 5-way 1-shot, 4 queries and 15 unlabelled", out)
+    assert re.search(r"pseudo-labels: 50 % selected, .* of the selected are distractors", out)
+
+
+def test_evaluate_as_json_has_every_accuracy_and_is_stored(runs: dict[str, Path]) -> None:
+    out, _ = sala("evaluate", str(runs["sala"]), "--episodes", "15", "--queries", "3", "--unlabeled", "2", "--json")
+    content = json.loads(out)
+    assert len(content["accuracies"]) == 15
+    assert (content["shape"]["n_query"], content["shape"]["n_unlabeled"]) == (3, 2)
+    stored = json.loads((runs["sala"] / "results" / "test-N5-K1-Q3-H2-C0-15-best.json").read_text())
+    assert stored["accuracies"] == content["accuracies"]
+
+
+def test_compare_pairs_the_runs(runs: dict[str, Path]) -> None:
+    out, _ = sala("compare", str(runs["protonet"]), str(runs["sala"]), "--episodes", "20", "--json")
+    first, second = json.loads(out)
+    assert first["difference"] == {"mean": 0.0, "ci95": 0.0}
+    assert second["difference"]["mean"] == pytest.approx(second["mean"] - first["mean"])
+    text, _ = sala("compare", str(runs["protonet"]), str(runs["sala"]), "--episodes", "20")
+    assert "difference to the first" in text
+
+
+def test_a_protonet_does_not_mind_distractors(runs: dict[str, Path]) -> None:
+    accuracies = [
+        json.loads(sala("evaluate", str(runs["protonet"]), "--episodes", "10", "--distractors", c, "--json")[0])["accuracies"]
+        for c in ("0", "5")
+    ]
+    assert accuracies[0] == accuracies[1]
+
+
+def test_resume_of_a_finished_run_changes_nothing(runs: dict[str, Path]) -> None:
+    before = (runs["sala"] / "last.safetensors").read_bytes()
+    sala("train", "--resume", str(runs["sala"]))
+    assert (runs["sala"] / "last.safetensors").read_bytes() == before
+
+
+def test_options_of_a_method_are_set_and_kept(tmp_path: Path, glyphs: ImageStore) -> None:
+    sala("train", *QUICK, "--set", "hidden=2", "--set", "metric=true", "--out", str(tmp_path / "run"))
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["options"] == {"hidden": "2", "metric": "true"}
+
+
+def test_demo_writes_a_page_that_stands_alone(
+    tmp_path: Path, glyphs: ImageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sala.demo.N_TEST_EPISODES", 30)
+    out, _ = sala("demo", "--episodes", "8", "--out", str(tmp_path / "demo"))
+    assert "SALA" in out
+    assert "difference, paired over episodes" in out
+    page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    assert not re.findall(r'(?:src|href)="(?!data:|#)', page)
+    assert page.count("<svg") == 2
+    assert page.count("<img") == 5 + 60 + 30
+    assert "selected" in page
+
+
+def test_demo_replaces_an_earlier_demo_and_nothing_else(tmp_path: Path, glyphs: ImageStore) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(SalaError, match=r"thesis.txt.*choose another --out"):
+        sala("demo", "--out", str(tmp_path / "mine"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "--method", "salla"], "there is no method 'salla'; the methods are protonet, soft-kmeans, sala"),
+        (["train", "--dataset", "mnist"], "there is no dataset 'mnist'; the datasets are glyphs, omniglot"),
+        (["train", "--budget", "huge"], "a budget is one of cpu, paper"),
+        (["train", "--set", "eta"], "--set wants name=value; got 'eta'"),
+        (["train", "--shots", "5"], "lower the shots or the queries"),
+        (["train", "--ways", "700"], "700 ways .* lower the ways or the distractors"),
+        (["train", "--backbone", "vit"], "there is no backbone 'vit'"),
+        (["train", "--resume", "nowhere"], "nowhere is not a run: it has no config.json"),
+        (["train", "--method", "nowhere.py:Mine"], "should be in nowhere.py, and there is no such file"),
+        (["evaluate", "nowhere"], "nowhere is not a run"),
+    ],
+)
+def test_mistakes_get_one_sentence(words: list[str], message: str, tmp_path: Path, glyphs: ImageStore) -> None:
+    extra = ["--out", str(tmp_path / "run")] if words[0] == "train" and "--resume" not in words else []
+    with pytest.raises(SalaError, match=message) as caught:
+        sala(*words, *extra)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_test_setting_is_answered_with_the_known_ones(runs: dict[str, Path]) -> None:
+    with pytest.raises(SalaError, match="glyphs has no test setting 'small'; it has ren, large"):
+        sala("evaluate", str(runs["sala"]), "--setting", "small")
+
+
+@pytest.mark.parametrize("command", [[], ["train"], ["evaluate"], ["compare"], ["demo"], ["data"], ["data", "prepare"]])
+def test_help_teaches(command: list[str]) -> None:
+    out, _ = sala(*command, "--help")
+    assert "Usage:" in out
+    assert len(out.splitlines()) > 8
+
+
+def test_methods_are_listed_with_their_papers_and_options() -> None:
+    out, _ = sala("methods")
+    assert "Ren et al., ICLR 2018" in out
+    assert "eta=5.0" in out.replace("\n", "")
+
+
+def test_every_dataset_has_a_protocol() -> None:
+    from sala.data import DATASETS
+
+    assert list(DATASETS) and set(DATASETS) == set(PROTOCOLS)

@@ -1,0 +1,82 @@
+"""What the README and the docs show is run here."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sala.data import ImageStore
+
+ROOT = Path(__file__).parent.parent
+
+
+def blocks(document: str, language: str) -> list[str]:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False
+    )
+
+
+def test_the_example_in_the_readme_runs(tmp_path: Path, glyphs: ImageStore) -> None:
+    (example,) = blocks("README.md", "python")
+    assert len([line for line in example.splitlines() if line.strip()]) <= 12
+    quick = example.replace("n_episodes=500", "n_episodes=20").replace("n_episodes=200", "n_episodes=10")
+    assert quick != example
+    (tmp_path / "example.py").write_text(quick)
+    result = run([sys.executable, "-W", "error", "example.py"], tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"\d\d\.\d\d ± \d+\.\d\d %", result.stdout)
+
+
+@pytest.fixture
+def own_method(tmp_path: Path) -> Path:
+    (code,) = blocks("docs/your-own-method.md", "python")
+    assert len(code.splitlines()) <= 50
+    (tmp_path / "confident.py").write_text(code)
+    return tmp_path
+
+
+def test_the_documented_method_is_trained_measured_and_compared(own_method: Path, glyphs: ImageStore) -> None:
+    """The very commands of the page, with fewer episodes."""
+    (session,) = blocks("docs/your-own-method.md", "console")
+    for line in session.splitlines():
+        words = line.removeprefix("$ sala ").replace("--episodes 300", "--episodes 6").split()
+        result = run([sys.executable, "-m", "sala", *words], own_method)
+        assert result.returncode == 0, f"{line}\n{result.stderr}"
+
+
+def test_a_changed_or_foreign_file_is_not_run_by_opening_a_run(own_method: Path, glyphs: ImageStore) -> None:
+    name = "confident.py:Confident"
+    sala = [sys.executable, "-m", "sala"]
+    train = ["train", "--method", name, "--episodes", "4", "--threads", "1", "--out", "run"]
+    assert run([*sala, *train], own_method).returncode == 0
+    source = own_method / "confident.py"
+    source.write_text(source.read_text() + "\nopen('executed', 'w').close()\n")
+    refused = run([*sala, "evaluate", "run", "--episodes", "4"], own_method)
+    assert refused.returncode == 1
+    assert "if you trust it, name it" in refused.stderr.replace("\n", " ")
+    assert not (own_method / "executed").exists()
+    trusted = run([*sala, "evaluate", "run", "--episodes", "4", "--method", name], own_method)
+    assert trusted.returncode == 0, trusted.stderr
+    assert (own_method / "executed").exists()
+
+
+def test_every_command_named_in_the_documents_exists() -> None:
+    from typer.main import get_command
+
+    from sala.cli import app
+
+    known = set(get_command(app).commands)  # type: ignore[attr-defined]
+    for document in ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]:
+        text = (ROOT / document).read_text(encoding="utf-8")
+        named = set(re.findall(r"(?:`|\$ )sala ([a-z]+)", text))
+        assert named <= known, f"{document} names {named - known}"
