@@ -11,17 +11,16 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from sala import console
-from sala.cache import cache_folder
-from sala.data import DATASETS, dataset_named, load_dataset
-from sala.data.fetch import OMNIGLOT_URL, downloads_of, fetch
-from sala.data.store import SPLITS
+from sala import cli_data, console
+from sala.cli_data import ImageSize, Root, SplitFile, SplitSeed, data_options
+from sala.data import DATASETS
 from sala.demo import demo_rows, run_demo
 from sala.errors import SalaError
 from sala.methods import METHODS, method_class, method_options
 from sala.protocol import PROTOCOLS, EpisodeShape, Protocol
 from sala.report import comparison_table, protocol_note, pseudo_label_note
-from sala.runs import RunConfig, evaluate_run, read_config, resume_run, start_run, stored_result
+from sala.runs import RunConfig, read_config, resume_run, start_run
+from sala.trained import evaluate_run, stored_result
 
 app = typer.Typer(
     help="Semi-supervised few-shot image classification: a few labelled images, many unlabelled ones, some of them junk.\n\n"
@@ -31,13 +30,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-data_app = typer.Typer(help="Look at, prepare and download datasets.", no_args_is_help=True)
-app.add_typer(data_app, name="data")
+app.add_typer(cli_data.app, name="data")
 
-Root = Annotated[
-    Path | None, typer.Option(help="Folder (or zip) with the dataset's files; else $SALA_DATA, else the cache.")
-]
-ImageSize = Annotated[int | None, typer.Option(help="Side of the images in pixels; each dataset has its own default.")]
 Ways = Annotated[int | None, typer.Option(help="Classes in an episode (N).", show_default="5")]
 Shots = Annotated[int | None, typer.Option(help="Labelled images per class (K).", show_default="1")]
 Distractors = Annotated[
@@ -73,7 +67,8 @@ def train(
     option: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the method, name=value; repeatable.")
     ] = None,
-    split_file: Annotated[Path | None, typer.Option(help="folder: a CSV of class,split lines.")] = None,
+    split_file: SplitFile = None,
+    split_seed: SplitSeed = None,
     threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves it to PyTorch.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Run folder; default runs/DATASET-METHOD-...")] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue this run; all other options come from it.")] = None,
@@ -96,7 +91,7 @@ def train(
         options=_options(method, option or []),
         root=str(root.resolve()) if root else None,
         image_size=image_size,
-        data_options={"split_file": str(split_file.resolve())} if split_file else {},
+        data_options=data_options(split_file, split_seed),
         threads=threads,
     )
     folder = out or Path("runs") / _run_name(config)
@@ -277,113 +272,3 @@ def methods() -> None:
         options = ", ".join(f"{key}={p.default}" for key, p in method_options(cls).items()) or "-"
         table.add_row(name, cls.paper, "used" if cls.trains_on_unlabeled else "not used", options)
     console.out.print(table)
-
-
-@data_app.command("list")
-def data_list() -> None:
-    """The datasets, and which of them are ready."""
-    from sala.data import prepared_stores
-
-    table = Table(box=None, pad_edge=False)
-    for column in ("dataset", "what it is", "size", "ready"):
-        table.add_column(column, overflow="fold")
-    for name, dataset in DATASETS.items():
-        ready = "yes" if prepared_stores(name) else "-" if dataset.folder else "on first use"
-        table.add_row(name, dataset.summary, f"{dataset.image_size} px", ready)
-    console.out.print(table)
-
-
-@data_app.command("prepare")
-def data_prepare(
-    name: Annotated[str, typer.Argument(help="A dataset of `sala data list`.")],
-    root: Root = None,
-    image_size: ImageSize = None,
-    split_file: Annotated[Path | None, typer.Option(help="folder: a CSV of class,split lines.")] = None,
-    split_seed: Annotated[int | None, typer.Option(help="folder: draws the split of the classes.")] = None,
-) -> None:
-    """Build the image store of a dataset from its files, once; later commands open it at once.
-
-    What --root (or the dataset's folder in $SALA_DATA) holds:
-
-    - **glyphs**: nothing is needed, it is built in
-    - **omniglot**: images_background.zip and images_evaluation.zip, or the folders unpacked from them
-    - **miniimagenet**: mini-imagenet-cache-{train,val,test}.pkl; or train.csv, val.csv, test.csv (filename,label) and
-      images/; or a folder for each class (n01532829/...)
-    - **tieredimagenet**: {train,val,test}_images_png.pkl or _images.npz, with {train,val,test}_labels.pkl; or a folder
-      for each class
-    - **tiny-tiered**: tiny-imagenet-200.zip or the folder unpacked from it
-    - **folder**: class_name/*.jpg (png, webp, bmp, gif, tiff), or a zip of that. Its classes are divided by
-      --split-file, else by folders train/, val/ and test/ above them, else 60 / 20 / 20 at random by --split-seed
-
-    Example: `sala data prepare folder --root my-photos --image-size 64`
-    """
-    options = {"split_file": split_file and str(split_file.resolve()), "split_seed": split_seed}
-    with console.counting(f"preparing {name}") as progress:
-        store = load_dataset(name, root, image_size=image_size, progress=progress, **_given(options))
-    _print_store(store)
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
-@data_app.command("fetch")
-def data_fetch(
-    name: Annotated[str, typer.Argument(help="omniglot; for the others it says how to get them.")],
-    url: Annotated[str, typer.Option(help="Folder on a server that has the official files.")] = OMNIGLOT_URL,
-    out: Annotated[Path | None, typer.Option(help="Where the files go; default: downloads/ in the cache.")] = None,
-) -> None:
-    """Download the official files of a dataset, check them, and prepare it.
-
-    A download that was cut goes on where it ended when the command is given again.
-
-    Example: `sala data fetch omniglot`
-    """
-    downloads = downloads_of(dataset_named(name).name)
-    folder = out or cache_folder() / "downloads" / name
-    for download in downloads:
-        with console.counting(f"downloading {download.name}", "KiB") as report:
-            fetch((download,), url, folder, lambda _, done, total, report=report: report(done >> 10, total >> 10))  # type: ignore[misc]
-    data_prepare(name, root=folder)
-
-
-@data_app.command("info")
-def data_info(
-    name: Annotated[str, typer.Argument(help="A dataset of `sala data list`.")],
-    root: Root = None,
-    image_size: ImageSize = None,
-    verify: Annotated[bool, typer.Option(help="Read all images again and check their hash.")] = False,
-) -> None:
-    """What a prepared dataset holds: classes and images per split, image shape, content hash, place, protocol.
-
-    Example: `sala data info omniglot --verify`
-    """
-    with console.counting(f"preparing {name}") as progress:
-        store = load_dataset(name, root, image_size=image_size, progress=progress)
-    _print_store(store)
-    protocol = PROTOCOLS[name]
-    console.out.print(f"training episodes: {protocol.train.describe()}; labelled share {protocol.labeled_share:.0%}")
-    for setting, shape in protocol.test.items():
-        console.out.print(f"test setting {setting}: {shape.describe()}")
-    if verify:
-        if not store.verify():
-            raise SalaError(
-                f"{store.folder} has changed since it was built; delete that folder and prepare {name} again"
-            )
-        console.out.print("verified: the images have the content hash above")
-
-
-def _print_store(store: Any) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("split", "classes", "images", "images a class"):
-        table.add_column(column, justify="left" if column == "split" else "right")
-    for split in SPLITS:
-        counts = [entry.count for entry in store.split(split)]
-        spread = (
-            f"{min(counts)} - {max(counts)}" if counts and min(counts) < max(counts) else str(max(counts, default=0))
-        )
-        table.add_row(split, f"{len(counts):,}", f"{sum(counts):,}", spread)
-    height, width, channels = store.image_shape
-    console.out.print(f"[bold]{store.name}[/]: {height} x {width} pixels, {'grey' if channels == 1 else 'RGB'}")
-    console.out.print(table)
-    console.out.print(f"content hash {store.content_hash}\nplace {store.folder}")

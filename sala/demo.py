@@ -19,8 +19,9 @@ from sala.methods import Method
 from sala.protocol import PROTOCOLS, TEST_SEED, Budget, EpisodeShape
 from sala.report import pseudo_label_note
 from sala.runlog import read_metrics
-from sala.runs import RunConfig, Watch, evaluate_run, load, read_config, start_run
+from sala.runs import RunConfig, Watch, read_config, start_run
 from sala.sampler import EpisodeSampler
+from sala.trained import evaluate_run, load
 
 METHODS = {"protonet": "Prototypical Network (labelled images only)", "sala": "SALA (labelled and unlabelled images)"}
 N_TEST_EPISODES = 1_000

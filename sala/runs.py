@@ -20,14 +20,14 @@ import torch
 from torch import Tensor
 
 from sala.backbones import build_backbone
-from sala.checkpoint import load_checkpoint, save_checkpoint, write_atomically
+from sala.checkpoint import load_checkpoint, save_checkpoint, write_json
 from sala.data import ImageStore, load_dataset
 from sala.errors import SalaError
-from sala.evaluate import Result, evaluate
-from sala.methods import Method, build_method, method_class, plugins
-from sala.protocol import TEST_SEED, VALIDATION_SEED, Budget, EpisodeShape, Protocol
+from sala.evaluate import evaluate
+from sala.methods import Method, build_method, plugins
+from sala.protocol import Budget, Protocol
 from sala.runlog import RunLog, forget_after, manifest
-from sala.sampler import EpisodeSampler
+from sala.sampler import EpisodeSampler, fixed_sampler
 from sala.train import Record, TrainConfig, TrainState, train
 
 SAVE_EVERY = 30.0  # seconds; when to save has no influence on what is computed
@@ -92,8 +92,8 @@ def start_run(folder: Path | str, config: RunConfig, watch: Watch | None = None)
     method = _fresh_method(config, store)
     samplers = _samplers(config, store)  # before anything is written: an impossible request leaves no folder
     folder.mkdir(parents=True, exist_ok=True)
-    _write_json(folder / "config.json", config.to_json())
-    _write_json(folder / "manifest.json", manifest(store))
+    write_json(folder / "config.json", config.to_json())
+    write_json(folder / "manifest.json", manifest(store))
     return _train(folder, config, method, samplers, TrainState.fresh(method, config.train), watch)
 
 
@@ -186,85 +186,6 @@ def read_config(folder: Path | str) -> RunConfig:
         raise SalaError(f"{path} is damaged or of another version of sala ({error})") from None
 
 
-def load(folder: Path | str, *, weights: str = "best", method: type[Method] | str | None = None) -> Method:
-    """The trained method of a run, in evaluation mode. `method` names the class again where the run's own is a file
-    that has not been used on this machine before."""
-    config = read_config(folder)
-    path = Path(folder) / f"{weights}.safetensors"
-    if weights == "best" and not path.is_file():
-        path = Path(folder) / "last.safetensors"
-    tensors, note = load_checkpoint(path)
-    built = build_method(
-        _trusted_class(config, method),
-        build_backbone(config.backbone, tuple(note["image_shape"])),
-        config.options,
-        selection_share=config.protocol.train.selection_share,
-    )
-    built.load_state_dict({name: tensor for name, tensor in tensors.items() if not name.startswith(OPTIMIZER)})
-    return built.eval()
-
-
-def _trusted_class(config: RunConfig, method: type[Method] | str | None) -> type[Method]:
-    if isinstance(method, str):
-        if plugins.is_file(method):
-            plugins.remember(method)
-        return method_class(method)
-    if method is not None:
-        return method
-    if plugins.is_file(config.method):
-        plugins.check_known(config.method)
-    return method_class(config.method)
-
-
-def evaluate_run(
-    folder: Path | str,
-    shape: EpisodeShape,
-    *,
-    split: str = "test",
-    n_episodes: int = 1_000,
-    weights: str = "best",
-    method: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Result:
-    """Measure a run on the fixed episodes of a split, and keep the result in its folder."""
-    folder = Path(folder)
-    trained = load(folder, weights=weights, method=method)
-    trained.selection_share = shape.selection_share  # the test's: with distractors half of the unlabelled set
-    config = read_config(folder)
-    sampler = fixed_sampler(config.open_store(), shape, split, config.protocol)
-    result = evaluate(trained, sampler, n_episodes, progress=progress)
-    (folder / "results").mkdir(exist_ok=True)
-    note = {"weights": weights, "method": config.method, "data_hash": sampler.store.content_hash}
-    _write_json(result_path(folder, shape, split, n_episodes, weights), result.to_json() | note)
-    return result
-
-
-def stored_result(
-    folder: Path, shape: EpisodeShape, split: str, n_episodes: int, weights: str = "best"
-) -> Result | None:
-    """An earlier evaluation of the run's present weights on these very episodes."""
-    path = result_path(folder, shape, split, n_episodes, weights)
-    trained = folder / f"{weights}.safetensors"
-    if not path.is_file() or not trained.is_file() or path.stat().st_mtime < trained.stat().st_mtime:
-        return None
-    return Result.from_json(json.loads(path.read_text(encoding="utf-8")))
-
-
-def result_path(folder: Path, shape: EpisodeShape, split: str, n_episodes: int, weights: str) -> Path:
-    s = shape
-    name = f"{split}-N{s.n_way}-K{s.n_shot}-Q{s.n_query}-H{s.n_unlabeled}-C{s.n_distractor}-{n_episodes}-{weights}.json"
-    return folder / "results" / name
-
-
-def fixed_sampler(store: ImageStore, shape: EpisodeShape, split: str, protocol: Protocol) -> EpisodeSampler:
-    """The fixed episodes of a split. Training classes keep their label split, the others have none."""
-    share = protocol.labeled_share if split == "train" else None
-    seed = {"train": TEST_SEED + 1, "val": VALIDATION_SEED, "test": TEST_SEED}.get(split, TEST_SEED)
-    return EpisodeSampler(
-        store, shape, split=split, seed=seed, labeled_share=share, label_split_seed=protocol.label_split_seed
-    )
-
-
 def _samplers(config: RunConfig, store: ImageStore) -> tuple[EpisodeSampler, EpisodeSampler]:
     p = config.protocol
     training = EpisodeSampler(
@@ -332,7 +253,3 @@ def _restore(method: Method, state: TrainState, tensors: dict[str, Tensor], note
             state.optimizers[player].state[parameters[name]][key] = tensor
     for name in _position(state):
         setattr(state, name, note[name])
-
-
-def _write_json(path: Path, content: Any) -> None:
-    write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())

@@ -12,7 +12,7 @@ from torch import Tensor
 from sala.data.store import ClassEntry, ImageStore
 from sala.episode import Episode, Task
 from sala.errors import SalaError
-from sala.protocol import EpisodeShape
+from sala.protocol import TEST_SEED, VALIDATION_SEED, EpisodeShape, Protocol
 
 Rows = NDArray[np.int64]
 
@@ -92,6 +92,15 @@ class EpisodeSampler:
         return build_episode([rows], images_of(self.store, wanted)[None], self.shape.n_way, n_unlabeled, squeeze=True)
 
     __getitem__ = episode
+
+
+def fixed_sampler(store: ImageStore, shape: EpisodeShape, split: str, protocol: Protocol) -> EpisodeSampler:
+    """The fixed episodes of a split. Training classes keep their label split, the others have none."""
+    share = protocol.labeled_share if split == "train" else None
+    seed = {"train": TEST_SEED + 1, "val": VALIDATION_SEED, "test": TEST_SEED}.get(split, TEST_SEED)
+    return EpisodeSampler(
+        store, shape, split=split, seed=seed, labeled_share=share, label_split_seed=protocol.label_split_seed
+    )
 
 
 def images_of(store: ImageStore, rows: Rows) -> Tensor:

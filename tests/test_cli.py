@@ -66,7 +66,9 @@ def test_compare_pairs_the_runs(runs: dict[str, Path]) -> None:
 
 def test_a_protonet_does_not_mind_distractors(runs: dict[str, Path]) -> None:
     accuracies = [
-        json.loads(sala("evaluate", str(runs["protonet"]), "--episodes", "10", "--distractors", c, "--json")[0])["accuracies"]
+        json.loads(sala("evaluate", str(runs["protonet"]), "--episodes", "10", "--distractors", c, "--json")[0])[
+            "accuracies"
+        ]
         for c in ("0", "5")
     ]
     assert accuracies[0] == accuracies[1]

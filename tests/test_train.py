@@ -24,9 +24,10 @@ from sala.evaluate import evaluate
 from sala.methods import METHODS, build_method
 from sala.protocol import PROTOCOLS, Budget, EpisodeShape
 from sala.runlog import read_metrics
-from sala.runs import RunConfig, Watch, evaluate_run, read_config, resume_run, start_run
+from sala.runs import RunConfig, Watch, read_config, resume_run, start_run
 from sala.sampler import EpisodeSampler
 from sala.train import TrainConfig, TrainState, build_optimizer, train
+from sala.trained import evaluate_run
 
 GLYPHS = PROTOCOLS["glyphs"]
 
