@@ -127,53 +127,50 @@ def _train(
 ) -> TrainState:
     if config.threads:
         torch.set_num_threads(config.threads)
-    with RunLog(folder) as log:
-        return _train_logged(folder, config, method, samplers, state, watch, log)
-
-
-def _train_logged(
-    folder: Path,
-    config: RunConfig,
-    method: Method,
-    samplers: tuple[EpisodeSampler, EpisodeSampler],
-    state: TrainState,
-    watch: Watch,
-    log: RunLog,
-) -> TrainState:
-    saved_at = time.monotonic()
-
-    def on_episode(state: TrainState, loss: float) -> None:
-        nonlocal saved_at
-        if time.monotonic() - saved_at > SAVE_EVERY:
-            _save(folder, method, state)
-            saved_at = time.monotonic()
-        if watch.on_episode:
-            watch.on_episode(state, loss)
-
-    def on_record(state: TrainState, record: Record) -> None:
-        nonlocal saved_at
-        if record.is_best:
-            _check_finite(method)
-            save_checkpoint(folder / "best.safetensors", method.state_dict(), _note(method, state))
-        log.write(record)
-        _save(folder, method, state)
-        saved_at = time.monotonic()
-        if watch.on_record:
-            watch.on_record(state, record)
-
     training, validation = samplers
-    state = train(
-        method,
-        training,
-        config.train,
-        state=state,
-        validate=lambda m: evaluate(m, validation, config.budget.n_validation_episodes),
-        on_episode=on_episode,
-        on_record=on_record,
-        should_stop=watch.should_stop,
-    )
-    _save(folder, method, state)
+    with RunLog(folder) as log:
+        keeper = _Keeper(folder, method, log, watch)
+        state = train(
+            method,
+            training,
+            config.train,
+            state=state,
+            validate=lambda m: evaluate(m, validation, config.budget.n_validation_episodes),
+            on_episode=keeper.on_episode,
+            on_record=keeper.on_record,
+            should_stop=watch.should_stop,
+        )
+        keeper.save(state)
     return state
+
+
+class _Keeper:
+    """Keeps a training on disk while it goes on, and tells those who watch it."""
+
+    def __init__(self, folder: Path, method: Method, log: RunLog, watch: Watch):
+        self.folder, self.method, self.log, self.watch = folder, method, log, watch
+        self.saved_at = time.monotonic()
+
+    def on_episode(self, state: TrainState, loss: float) -> None:
+        if time.monotonic() - self.saved_at > SAVE_EVERY:
+            self.save(state)
+        if self.watch.on_episode:
+            self.watch.on_episode(state, loss)
+
+    def on_record(self, state: TrainState, record: Record) -> None:
+        if record.is_best:
+            _check_finite(self.method)
+            save_checkpoint(self.folder / "best.safetensors", self.method.state_dict(), _note(self.method, state))
+        self.log.write(record)
+        self.save(state)
+        if self.watch.on_record:
+            self.watch.on_record(state, record)
+
+    def save(self, state: TrainState) -> None:
+        _check_finite(self.method)
+        tensors = {**self.method.state_dict(), **_optimizer_tensors(self.method, state)}
+        save_checkpoint(self.folder / "last.safetensors", tensors, _note(self.method, state))
+        self.saved_at = time.monotonic()
 
 
 def read_config(folder: Path | str) -> RunConfig:
@@ -209,13 +206,6 @@ def _fresh_method(config: RunConfig, store: ImageStore) -> Method:
     )
     method.image_shape = store.image_shape
     return method
-
-
-def _save(folder: Path, method: Method, state: TrainState) -> None:
-    _check_finite(method)
-    tensors = dict(method.state_dict())
-    tensors.update(_optimizer_tensors(method, state))
-    save_checkpoint(folder / "last.safetensors", tensors, _note(method, state))
 
 
 def _note(method: Method, state: TrainState) -> dict[str, Any]:
