@@ -162,7 +162,7 @@ def _run_name(config: RunConfig) -> str:
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
     split: Annotated[str, typer.Option(help="test, val or train.")] = "test",
-    setting: Annotated[str | None, typer.Option(help="The dataset's test setting by name, e.g. ren or large.")] = None,
+    setting: Annotated[str | None, typer.Option(help="One of the test settings, e.g. large; all by default.")] = None,
     episodes: Annotated[int, typer.Option(help="How many fixed episodes.")] = 1_000,
     ways: Ways = None,
     shots: Shots = None,
@@ -179,20 +179,26 @@ def evaluate(
 ) -> None:
     """Test a run: mean accuracy with its 95 % interval on fixed episodes, and how good the pseudo-labels were."""
     protocol = read_config(run).protocol
-    shape = _override(
-        protocol.test_shape(setting),
-        n_way=ways, n_shot=shots, n_distractor=distractors, n_unlabeled=unlabeled, n_query=queries,
-    )  # fmt: skip
+    settings = {setting: protocol.test_shape(setting)} if setting else protocol.test
+    shapes = {
+        name: _override(
+            shape, n_way=ways, n_shot=shots, n_distractor=distractors, n_unlabeled=unlabeled, n_query=queries
+        )
+        for name, shape in settings.items()
+    }
+    shapes = dict(list(shapes.items())[:1]) if len(set(shapes.values())) == 1 else shapes  # all overridden: one is left
     with console.counting("embedding") as progress:
-        result = evaluate_run(
-            run, shape, split=split, n_episodes=episodes, weights=weights, method=method, progress=progress
+        results = evaluate_run(
+            run, shapes, split=split, n_episodes=episodes, weights=weights, method=method, progress=progress
         )
     if as_json:
-        print(json.dumps(result.to_json()))
+        everything = {name: result.to_json() for name, result in results.items()}
+        print(json.dumps(next(iter(everything.values())) | {"settings": everything}))
         return
-    console.out.print(f"[bold]{result.interval}[/]  {protocol_note(result)}")
-    if note := pseudo_label_note(result):
-        console.out.print(note)
+    for name, result in results.items():
+        console.out.print(f"[bold]{result.interval}[/]  {name}: {protocol_note(result)}")
+        if note := pseudo_label_note(result):
+            console.out.print(f"  {note}")
 
 
 @app.command()
@@ -217,7 +223,9 @@ def compare(
             )
         stored = stored_result(run, shape, split, episodes)
         with console.counting(f"embedding for {run}") as progress:
-            results[str(run)] = stored or evaluate_run(run, shape, split=split, n_episodes=episodes, progress=progress)
+            results[str(run)] = (
+                stored or evaluate_run(run, {"": shape}, split=split, n_episodes=episodes, progress=progress)[""]
+            )
     names = {run: read_config(run).method for run in results}
     if as_json:
         base = next(iter(results.values()))

@@ -52,10 +52,7 @@ def run_demo(folder: Path, n_episodes: int, seed: int, watching: Watching) -> De
             start_run(runs[method], config, watch)
             if watch.should_stop():
                 raise KeyboardInterrupt
-    results = {
-        method: {name: evaluate_run(run, shape, n_episodes=N_TEST_EPISODES) for name, shape in SETTINGS.items()}
-        for method, run in runs.items()
-    }
+    results = {method: evaluate_run(run, SETTINGS, n_episodes=N_TEST_EPISODES) for method, run in runs.items()}
     report = folder / "report.html"
     report.write_text(_report(runs, results, n_episodes, seed), encoding="utf-8")
     return Demo(runs, results, report)

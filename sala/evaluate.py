@@ -11,7 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sala.data import ImageStore
 from sala.episode import Episode
+from sala.errors import SalaError
 from sala.methods import Method
 from sala.protocol import EpisodeShape
 from sala.sampler import EpisodeSampler, Rows, build_episode, images_of
@@ -44,7 +46,7 @@ class Result:
     accuracies: tuple[float, ...]  # share of right queries, one number an episode
     shape: EpisodeShape
     split: str
-    seed: int  # of the episodes
+    episodes: str  # which episodes they were: EpisodeSampler.identity
     pseudo_labels: dict[str, float] = field(default_factory=dict)
     diagnostics: dict[str, float] = field(default_factory=dict)
 
@@ -62,8 +64,10 @@ class Result:
 
     def minus(self, other: Result) -> Interval:
         """The paired difference: the same episodes, so most of the noise is in both and cancels."""
-        if (self.shape, self.split, self.seed) != (other.shape, other.split, other.seed):
-            raise ValueError("a paired difference needs results on the same episodes")
+        if self.episodes != other.episodes or len(self.accuracies) != len(other.accuracies):
+            raise SalaError(
+                "a paired difference needs the same episodes of the same data; these two results have others"
+            )
         return Interval.of(np.subtract(self.accuracies, other.accuracies))
 
     def to_json(self) -> dict[str, Any]:
@@ -76,7 +80,7 @@ class Result:
             accuracies=tuple(content["accuracies"]),
             shape=EpisodeShape(**content["shape"]),
             split=content["split"],
-            seed=content["seed"],
+            episodes=content["episodes"],
             pseudo_labels=content["pseudo_labels"],
             diagnostics=content["diagnostics"],
         )
@@ -88,25 +92,29 @@ def evaluate(
     n_episodes: int = 1_000,
     *,
     progress: Callable[[int, int], None] | None = None,
+    embeddings: Embeddings | None = None,
 ) -> Result:
-    """The accuracy of a method on episodes 0 .. n - 1 of a sampler. Puts the method in evaluation mode for the time."""
+    """The accuracy of a method on episodes 0 .. n - 1 of a sampler. Puts the method in evaluation mode for the time.
+
+    `embeddings`, handed to several calls, lets them share what is embedded already.
+    """
+    embeddings = embeddings or Embeddings(method, sampler.store)
     was_training = method.training
     method.eval()
     try:
         with torch.inference_mode():
-            measured = [
-                _measure(method, batch) for batch in embedded_episodes(method, sampler, n_episodes, progress=progress)
-            ]
+            batches = embedded_episodes(embeddings, sampler, n_episodes, progress=progress)
+            measured = [_measure(method, batch) for batch in batches]
     finally:
         method.train(was_training)
     columns = {key: np.concatenate([m[key] for m in measured]) for key in measured[0]}
     accuracies = tuple(map(float, columns.pop("accuracy")))
     diagnostics = {key[1:]: float(np.mean(columns.pop(key))) for key in list(columns) if key.startswith("@")}
-    return Result(accuracies, sampler.shape, sampler.split, sampler.seed, _pool(columns), diagnostics)
+    return Result(accuracies, sampler.shape, sampler.split, sampler.identity, _pool(columns), diagnostics)
 
 
 def embedded_episodes(
-    method: Method,
+    embeddings: Embeddings,
     sampler: EpisodeSampler,
     n_episodes: int,
     *,
@@ -116,25 +124,42 @@ def embedded_episodes(
     rows = [sampler.rows(i) for i in range(n_episodes)]
     points = [np.concatenate([r.support, r.query, r.unlabeled]) for r in rows]
     used, position = np.unique(np.stack(points), return_inverse=True)
-    table = embed_rows(method, sampler, used, progress=progress)
+    table = embeddings.of(used, progress=progress)
     index = torch.from_numpy(position.reshape(n_episodes, -1))
     for start in range(0, n_episodes, EPISODE_BATCH):
         batch = rows[start : start + EPISODE_BATCH]
         yield build_episode(batch, table[index[start : start + EPISODE_BATCH].to(table.device)], sampler.shape.n_way)
 
 
-def embed_rows(
-    method: Method, sampler: EpisodeSampler, rows: Rows, *, progress: Callable[[int, int], None] | None = None
-) -> Tensor:
-    """[n, d]: the embeddings of some rows of the sampler's store."""
-    device = next((p.device for p in method.parameters()), torch.device("cpu"))
-    parts = []
-    for start in range(0, len(rows), EMBEDDING_BATCH):
-        images = images_of(sampler.store, rows[start : start + EMBEDDING_BATCH])
-        parts.append(method.embed_images(images.to(device)))
-        if progress:
-            progress(min(start + EMBEDDING_BATCH, len(rows)), len(rows))
-    return torch.cat(parts)
+class Embeddings:
+    """Embeddings of a store's images by a trained method; each image passes the network once, when it is first asked for."""
+
+    def __init__(self, method: Method, store: ImageStore):
+        self.method, self.store = method, store
+        self._known: Rows = np.empty(0, np.int64)  # sorted
+        self._table: Tensor | None = None
+
+    def of(self, rows: Rows, *, progress: Callable[[int, int], None] | None = None) -> Tensor:
+        """[n, d], for sorted rows of the store without repetition."""
+        missing = np.setdiff1d(rows, self._known, assume_unique=True)
+        if len(missing):
+            fresh = self._embed(missing, progress)
+            known = np.concatenate([self._known, missing])
+            order = known.argsort()
+            table = fresh if self._table is None else torch.cat([self._table, fresh])
+            self._known, self._table = known[order], table[torch.from_numpy(order).to(table.device)]
+        assert self._table is not None
+        return self._table[torch.from_numpy(np.searchsorted(self._known, rows)).to(self._table.device)]
+
+    def _embed(self, rows: Rows, progress: Callable[[int, int], None] | None) -> Tensor:
+        device = next((p.device for p in self.method.parameters()), torch.device("cpu"))
+        parts = []
+        for start in range(0, len(rows), EMBEDDING_BATCH):
+            images = images_of(self.store, rows[start : start + EMBEDDING_BATCH])
+            parts.append(self.method.embed_images(images.to(device)))
+            if progress:
+                progress(min(start + EMBEDDING_BATCH, len(rows)), len(rows))
+        return torch.cat(parts)
 
 
 def _measure(method: Method, episodes: Episode) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
@@ -48,6 +49,7 @@ class EpisodeSampler:
         label_split_seed: int = 0,
     ):
         self.store, self.shape, self.seed, self.split = store, shape, seed, split
+        self._label_split = None if labeled_share is None else (labeled_share, label_split_seed)
         classes = store.split(split)
         if labeled_share is None:
             everything = [np.arange(entry.start, entry.start + entry.count) for entry in classes]
@@ -55,6 +57,12 @@ class EpisodeSampler:
         else:
             self._labeled, self._unlabeled = split_labels(classes, labeled_share, label_split_seed)
         _check_feasible(classes, self._labeled, self._unlabeled, shape, split, labeled_share)
+
+    @property
+    def identity(self) -> str:
+        """A short name of this very list of episodes: the same where data, split, shape and seeds are the same."""
+        parts = (self.store.content_hash, self.split, asdict(self.shape), self.seed, self._label_split)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def rows(self, i: int) -> EpisodeRows:
         """Which images make up episode i. The ways are drawn before the distractors, so that an episode with distractors
@@ -125,7 +133,7 @@ def build_episode(
 
 def split_labels(classes: list[ClassEntry], share: float, seed: int) -> tuple[list[Rows], list[Rows]]:
     """The labelled and the unlabelled rows of each class: floor(share * count) labelled ones, drawn class by class."""
-    rng = np.random.default_rng([seed, 0xA11])
+    rng = np.random.default_rng([seed, 0, 0xA11])  # three words: never the key [seed, i] of an episode
     labeled, unlabeled = [], []
     for entry in classes:
         rows = entry.start + rng.permutation(entry.count)

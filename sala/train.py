@@ -79,7 +79,7 @@ def train(
     state = state or TrainState.fresh(method, config)
     method.train()
     while state.episode < config.n_episodes and not should_stop():
-        method.progress = state.episode / config.n_episodes
+        method.progress = (state.episode + 1) / config.n_episodes  # 1 in the last episode
         episode = episodes.episode(state.episode, with_unlabeled=method.trains_on_unlabeled)
         for player, optimizer in state.optimizers.items():
             loss = method.loss(episode.task, episode.query_labels, player)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from sala.backbones import build_backbone
 from sala.checkpoint import load_checkpoint, write_json
-from sala.evaluate import Result, evaluate
+from sala.evaluate import Embeddings, Result, evaluate
 from sala.methods import Method, build_method, method_class, plugins
 from sala.protocol import EpisodeShape
 from sala.runs import OPTIMIZER, RunConfig, read_config
@@ -47,25 +47,33 @@ def _trusted_class(config: RunConfig, method: type[Method] | str | None) -> type
 
 def evaluate_run(
     folder: Path | str,
-    shape: EpisodeShape,
+    shapes: Mapping[str, EpisodeShape],
     *,
     split: str = "test",
     n_episodes: int = 1_000,
     weights: str = "best",
     method: str | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Result:
-    """Measure a run on the fixed episodes of a split, and keep the result in its folder."""
-    folder = Path(folder)
+) -> dict[str, Result]:
+    """Measure a run on the fixed episodes of a split, in one or more shapes, and keep the results in its folder. Each
+    image is embedded once for all of them."""
+    folder, config = Path(folder), read_config(folder)
     trained = load(folder, weights=weights, method=method)
-    trained.selection_share = shape.selection_share  # the test's: with distractors half of the unlabelled set
-    config = read_config(folder)
-    sampler = fixed_sampler(config.open_store(), shape, split, config.protocol)
-    result = evaluate(trained, sampler, n_episodes, progress=progress)
-    (folder / "results").mkdir(exist_ok=True)
-    note = {"weights": weights, "method": config.method, "data_hash": sampler.store.content_hash}
-    write_json(result_path(folder, shape, split, n_episodes, weights), result.to_json() | note)
-    return result
+    samplers = {
+        name: fixed_sampler(config.open_store(), shape, split, config.protocol) for name, shape in shapes.items()
+    }
+    embeddings = Embeddings(trained, config.open_store())
+    results = {}
+    for name, sampler in samplers.items():
+        trained.selection_share = (
+            sampler.shape.selection_share
+        )  # the test's: with distractors half of the unlabelled set
+        results[name] = evaluate(trained, sampler, n_episodes, progress=progress, embeddings=embeddings)
+        note = {"weights": weights, "method": config.method, "data_hash": sampler.store.content_hash}
+        path = result_path(folder, sampler.shape, split, n_episodes, weights)
+        path.parent.mkdir(exist_ok=True)
+        write_json(path, results[name].to_json() | note)
+    return results
 
 
 def stored_result(
@@ -76,7 +84,10 @@ def stored_result(
     trained = folder / f"{weights}.safetensors"
     if not path.is_file() or not trained.is_file() or path.stat().st_mtime < trained.stat().st_mtime:
         return None
-    return Result.from_json(json.loads(path.read_text(encoding="utf-8")))
+    try:
+        return Result.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return None  # damaged, or of another version: it is measured again
 
 
 def result_path(folder: Path, shape: EpisodeShape, split: str, n_episodes: int, weights: str) -> Path:

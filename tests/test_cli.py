@@ -42,8 +42,19 @@ def test_train_prints_the_run_folder_on_stdout_and_the_rest_on_stderr(tmp_path: 
 def test_evaluate_prints_mean_interval_and_pseudo_labels(runs: dict[str, Path]) -> None:
     words = ("--episodes", "20", "--setting", "large", "--distractors", "5")
     out, _ = sala("evaluate", str(runs["sala"]), *words)
-    assert re.search(r"\d+\.\d\d ± \d+\.\d\d %  20 test episodes, 5-way 1-shot, 4 queries and 15 unlabelled", out)
+    assert re.search(
+        r"\d+\.\d\d ± \d+\.\d\d %  large: 20 test episodes, 5-way 1-shot, 4 queries and 15 unlabelled", out
+    )
     assert re.search(r"pseudo-labels: 50 % selected, .* of the selected are distractors", out)
+
+
+def test_evaluate_reports_every_test_setting_by_default(runs: dict[str, Path]) -> None:
+    out, _ = sala("evaluate", str(runs["sala"]), "--episodes", "10")
+    assert "ren: 10 test episodes" in out
+    assert "large: 10 test episodes" in out
+    content = json.loads(sala("evaluate", str(runs["sala"]), "--episodes", "10", "--json")[0])
+    assert list(content["settings"]) == ["ren", "large"]
+    assert content["accuracy"] == content["settings"]["ren"]["accuracy"]
 
 
 def test_evaluate_as_json_has_every_accuracy_and_is_stored(runs: dict[str, Path]) -> None:

@@ -13,7 +13,8 @@ import torch
 from sala import evaluate as public_evaluate
 from sala.backbones import build_backbone
 from sala.data import ImageStore
-from sala.evaluate import Interval, Result, evaluate
+from sala.errors import SalaError
+from sala.evaluate import Embeddings, Interval, Result, evaluate
 from sala.methods import METHODS, Method, build_method
 from sala.protocol import EpisodeShape
 from sala.sampler import EpisodeSampler
@@ -54,6 +55,29 @@ def test_the_batch_size_does_not_change_an_accuracy(
     monkeypatch.setattr(sys.modules["sala.evaluate"], "EPISODE_BATCH", 7)
     monkeypatch.setattr(sys.modules["sala.evaluate"], "EMBEDDING_BATCH", 33)
     assert evaluate(method, sampler, 20).accuracies == whole.accuracies
+
+
+def test_shared_embeddings_pass_each_image_once(glyphs: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    method = build_method("soft-kmeans", build_backbone("conv4", (28, 28, 1)))
+    shapes = [SHAPE, replace(SHAPE, n_query=2, n_unlabeled=9)]
+    samplers = [EpisodeSampler(glyphs, shape, split="test", seed=3) for shape in shapes]
+    alone = [evaluate(method, sampler, 15) for sampler in samplers]
+    seen: list[int] = []
+    embed_images = method.embed_images
+    monkeypatch.setattr(method, "embed_images", lambda x: seen.append(len(x)) or embed_images(x))
+    shared = Embeddings(method, glyphs)
+    assert [evaluate(method, sampler, 15, embeddings=shared).accuracies for sampler in samplers] == [
+        result.accuracies for result in alone
+    ]
+    used = {
+        row
+        for s in samplers
+        for i in range(15)
+        for part in ("support", "query", "unlabeled")
+        for row in getattr(s.rows(i), part)
+    }
+    assert sum(seen) == len(used)
 
 
 def test_evaluation_leaves_the_method_as_it_was(method: Method, glyphs: ImageStore) -> None:
@@ -104,12 +128,12 @@ def test_results_survive_json(glyphs: ImageStore) -> None:
 
 
 def test_a_paired_difference_is_that_of_the_episodes() -> None:
-    a = Result((0.5, 1.0, 0.75), SHAPE, "test", 1)
-    b = Result((0.25, 0.5, 0.75), SHAPE, "test", 1)
+    a = Result((0.5, 1.0, 0.75), SHAPE, "test", "these")
+    b = Result((0.25, 0.5, 0.75), SHAPE, "test", "these")
     assert a.minus(b) == Interval.of([0.25, 0.5, 0.0])
 
 
 def test_a_difference_over_other_episodes_is_refused() -> None:
-    a = Result((0.5, 1.0), SHAPE, "test", 1)
-    with pytest.raises(ValueError, match="same episodes"):
-        a.minus(replace(a, seed=2))
+    a = Result((0.5, 1.0), SHAPE, "test", "these")
+    with pytest.raises(SalaError, match="same episodes"):
+        a.minus(replace(a, episodes="those"))

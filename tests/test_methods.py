@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from sala.backbones import build_backbone
 from sala.episode import Task
 from sala.errors import SalaError
 from sala.methods import METHODS, build_method, method_options
+from sala.methods.base import cross_entropy
 from sala.train import TrainConfig, TrainState, step
 
 every_method = pytest.mark.parametrize("name", METHODS)
@@ -112,12 +114,21 @@ def test_one_step_lowers_the_loss_on_its_own_episode(name: str) -> None:
 
 
 @every_method
-def test_images_and_embeddings_take_the_same_way(name: str) -> None:
+def test_embedding_a_batch_of_tasks_embeds_each_of_their_images(name: str) -> None:
     torch.manual_seed(0)
     method = build_method(name, build_backbone("conv4", (28, 28, 1))).eval()
     task, _ = images_task(batch=(2,))
     with torch.inference_mode():
-        assert_close(method.classify(task), method.logits(method.embed(task)))
+        embedded = method.embed(task)
+        for part in ("support", "unlabeled", "query"):
+            alone = method.backbone(getattr(task, part)[1].float() / 255)
+            assert_close(getattr(embedded, part)[1], alone)
+
+
+def test_the_loss_is_the_mean_cross_entropy_of_the_queries() -> None:
+    logits = torch.tensor([[0.0, 0.0], [2.0, 0.0]])
+    expected = (math.log(2) + math.log(1 + math.exp(-2))) / 2
+    assert cross_entropy(logits, torch.tensor([0, 0])).item() == pytest.approx(expected)
 
 
 @every_method

@@ -120,6 +120,7 @@ def test_the_ramp_follows_its_equation_and_stays_between_its_ends() -> None:
 def test_roundings_of_a_small_selection(rounding: str, n: int) -> None:
     assert selection_size(75, share=1.0, weight=ramp_weight(0.0, 5.0), rounding=rounding) == n
     assert selection_size(0, share=1.0, weight=1.0, rounding=rounding) == 0
+    assert selection_size(50, share=0.5, weight=1.0, rounding=rounding) == 25
 
 
 def test_half_of_the_points_is_half_of_the_points() -> None:

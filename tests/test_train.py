@@ -25,7 +25,7 @@ from sala.methods import METHODS, build_method
 from sala.protocol import PROTOCOLS, Budget, EpisodeShape
 from sala.runlog import read_metrics
 from sala.runs import RunConfig, Watch, read_config, resume_run, start_run
-from sala.sampler import EpisodeSampler
+from sala.sampler import EpisodeSampler, fixed_sampler, split_labels
 from sala.train import TrainConfig, TrainState, build_optimizer, train
 from sala.trained import evaluate_run
 
@@ -97,7 +97,7 @@ def test_the_best_weights_are_those_of_the_best_validation(tmp_path: Path, glyph
     state = start_run(tmp_path / "run", config(n_episodes=20))
     _, note = load_checkpoint(tmp_path / "run" / "best.safetensors")
     assert note["episode"] == state.best_episode
-    result = evaluate_run(tmp_path / "run", GLYPHS.validation, split="val", n_episodes=4)
+    result = evaluate_run(tmp_path / "run", {"": GLYPHS.validation}, split="val", n_episodes=4)[""]
     assert result.accuracy == pytest.approx(state.best_accuracy)
 
 
@@ -113,6 +113,97 @@ def test_methods_without_unlabeled_images_never_read_them(tmp_path: Path, glyphs
     sampler = EpisodeSampler(glyphs, GLYPHS.train, split="train", seed=0, labeled_share=0.2)
     train(method, sampler, TrainConfig(n_episodes=3, validate_every=3))
     assert seen == [0, 0, 0]
+
+
+class Diary(METHODS["sala"]):  # type: ignore[misc]
+    """Writes down what the loop tells it."""
+
+    pages: list[dict[str, object]] = []  # noqa: RUF012
+
+    def loss(self, task, labels, player="classifier"):  # type: ignore[no-untyped-def]
+        n_selected = self.n_selected(task.unlabeled.shape[0])
+        self.pages.append(
+            {"progress": self.progress, "n": n_selected, "images": task.support.clone(), "train": self.training}
+        )
+        return super().loss(task, labels, player)
+
+
+@pytest.fixture
+def diary(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
+    pages: list[dict[str, object]] = []
+    monkeypatch.setattr(Diary, "pages", pages)
+    monkeypatch.setitem(METHODS, "diary", Diary)
+    return pages
+
+
+def test_the_loop_tells_the_method_its_progress(
+    tmp_path: Path, glyphs: ImageStore, diary: list[dict[str, object]]
+) -> None:
+    start_run(tmp_path / "run", config("diary", n_episodes=10))
+    assert [page["progress"] for page in diary] == [(i + 1) / 10 for i in range(10)]
+    assert [page["n"] for page in diary] == [0, 1, 2, 4, 7, 11, 15, 20, 23, 25]  # floor(25 exp(-5 (1 - t)^2))
+    assert all(page["train"] for page in diary)
+
+
+def test_with_distractors_half_of_the_unlabeled_images_is_the_most(
+    tmp_path: Path, glyphs: ImageStore, diary: list[dict[str, object]]
+) -> None:
+    protocol = GLYPHS.with_shape(n_distractor=5)
+    start_run(tmp_path / "run", config("diary", n_episodes=10, protocol=protocol))
+    assert [page["n"] for page in diary][-3:] == [20, 23, 25]  # of 50, as of 25 without distractors
+    share = evaluate_run(tmp_path / "run", {"": protocol.validation}, n_episodes=5)[""].pseudo_labels["selected"]
+    assert share == 50
+    without = replace(protocol.validation, n_distractor=0)
+    assert evaluate_run(tmp_path / "run", {"": without}, n_episodes=5)[""].pseudo_labels["selected"] == 100
+
+
+def test_training_episodes_depend_on_the_seed_and_on_the_label_split(
+    tmp_path: Path, glyphs: ImageStore, diary: list[dict[str, object]]
+) -> None:
+    protocols = [GLYPHS, GLYPHS, replace(GLYPHS, label_split_seed=9)]
+    for i, (seed, protocol) in enumerate(zip((0, 1, 0), protocols, strict=True)):
+        start_run(tmp_path / str(i), config("diary", n_episodes=1, seed=seed, protocol=protocol))
+    first, other_seed, other_split = (page["images"] for page in diary)
+    assert not torch.equal(first, other_seed)
+    assert not torch.equal(first, other_split)
+
+
+def test_the_learning_rate_of_the_schedule_is_the_one_that_is_used(
+    glyphs: ImageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+    original = torch.optim.Adam.step
+    monkeypatch.setattr(
+        torch.optim.Adam, "step", lambda self, *a: (used.append(self.param_groups[0]["lr"]), original(self, *a))[1]
+    )
+    method = build_method("protonet", build_backbone("conv4", glyphs.image_shape))
+    sampler = EpisodeSampler(glyphs, GLYPHS.train, split="train", seed=0, labeled_share=0.2)
+    schedule = TrainConfig(n_episodes=10, validate_every=10)
+    train(method, sampler, schedule)
+    assert used == [schedule.learning_rate_at(i) for i in range(10)]
+    assert used[-1] == pytest.approx(1e-3 / 16)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_episode_is_one_batch_norm_batch(name: str, glyphs: ImageStore) -> None:
+    """The running mean after one step comes from all images the method is given, together, scaled to [0, 1]."""
+    torch.manual_seed(0)
+    method = build_method(name, build_backbone("conv4", glyphs.image_shape))
+    sampler = EpisodeSampler(glyphs, GLYPHS.train, split="train", seed=0, labeled_share=0.2)
+    task = sampler.episode(0, with_unlabeled=method.trains_on_unlabeled).task
+    images = torch.cat([task.support, task.unlabeled, task.query]).float() / 255
+    block = method.backbone.blocks[0]
+    expected = 0.1 * block.conv(images).mean((0, 2, 3)).detach()
+    train(method, sampler, TrainConfig(n_episodes=1, validate_every=1))
+    torch.testing.assert_close(block.norm.running_mean, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_the_fixed_episodes_of_val_and_test_differ_and_training_classes_keep_their_split(glyphs: ImageStore) -> None:
+    samplers = {split: fixed_sampler(glyphs, GLYPHS.validation, split, GLYPHS) for split in ("val", "test")}
+    assert samplers["val"].seed != samplers["test"].seed
+    training = fixed_sampler(glyphs, replace(GLYPHS.validation, n_query=3), "train", GLYPHS)
+    labeled = {row for rows in split_labels(glyphs.split("train"), 0.2, 0)[0] for row in rows}
+    assert {row for i in range(20) for row in training.rows(i).query} <= labeled
 
 
 def stop_after(n: int) -> Watch:

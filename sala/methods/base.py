@@ -24,7 +24,7 @@ class Method(nn.Module):
     trains_on_unlabeled: ClassVar[bool] = True  # if not, training episodes come without unlabelled images
     players: ClassVar[tuple[str, ...]] = ("classifier",)  # who is stepped in turn by the loop, each on its own loss
 
-    progress: float = 1.0  # of the training, in [0, 1]; set by the loop, read in training mode only
+    progress: float = 1.0  # of the training, in (0, 1]; set by the loop, read in training mode only
     selection_share: float = 1.0  # M0 / M, from the protocol; read by methods that select
     image_shape: tuple[int, int, int] | None = None  # [H, W, C] of the images it was built for
 
@@ -52,6 +52,8 @@ class Method(nn.Module):
         """The task with embeddings in place of images, all from one pass, so they share one batch-norm batch."""
         parts = [task.support, task.unlabeled, task.query]
         n_batch = task.labels.ndim - 1
+        if self.training and n_batch:
+            raise ValueError("in training each episode is a batch-norm batch of its own: embed one task at a time")
         points = torch.cat(parts, dim=n_batch)
         embedded = self.embed_images(points.flatten(0, n_batch)).reshape(*points.shape[: n_batch + 1], -1)
         support, unlabeled, query = torch.split(embedded, [part.shape[n_batch] for part in parts], dim=n_batch)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from sala.backbones import Backbone
 from sala.episode import Task
+from sala.errors import SalaError
 from sala.methods.base import Method
 from sala.stages import (
     PseudoLabels,
@@ -46,7 +47,8 @@ class SALA(Method):
 
     Deviations: the paper's r = 800 is read as the width of the hidden layer, min(800, d / 2), not as a reduction ratio.
     As a ratio it leaves two hidden units, which die within a few hundred episodes and make a the same for every task
-    (`hidden=2` is that reading). The loss is the mean over queries, printed as a sum.
+    (`hidden=2` is that reading). The loss is the mean over queries, printed as a sum. t is the number of the
+    episode, from 1, over their total.
     """
 
     paper = "Wang et al., arXiv:2206.08150"
@@ -68,7 +70,10 @@ class SALA(Method):
     ):
         super().__init__(backbone)
         d = backbone.out_dim
-        self.metric = MetricNetwork(d, hidden or min(800, d // 2), weights, context) if metric else None
+        width = max(1, min(800, d // 2)) if hidden is None else hidden
+        if width < 1 or not 0 <= ramp <= 1:
+            raise SalaError(f"hidden must be at least 1 and ramp between 0 and 1; got {width} and {ramp:g}")
+        self.metric = MetricNetwork(d, width, weights, context) if metric else None
         self.selection, self.eta, self.ramp, self.rounding = selection, eta, ramp, rounding
         self.recompute, self.flow = recompute, flow
 
@@ -138,6 +143,7 @@ class MetricNetwork(nn.Module):
         units: Tensor = self.reduce(prototypes).relu()
         return units
 
+    @torch.no_grad()
     def diagnostics(self, prototypes: Tensor) -> dict[str, float]:
         a = self(prototypes).flatten(0, -2)
         numbers = {

@@ -32,8 +32,8 @@ ROUNDINGS: dict[str, Callable[[float], int]] = {
 
 def selection_size(n_unlabeled: int, *, share: float, weight: float, rounding: str = "floor") -> int:
     """n = min(w(t) M0, M0) with M0 = share * M, as a whole number no larger than M."""
-    wanted = weight * share * n_unlabeled
-    return min(n_unlabeled, ROUNDINGS[rounding](wanted + 1e-9))  # 1e-9: 0.5 * 50 may be 24.999...
+    wanted = round(weight * share * n_unlabeled, 9)  # 9 digits: 0.29 * 100 is 28.999999999999996
+    return min(n_unlabeled, ROUNDINGS[rounding](wanted))
 
 
 def nearest(distances: Tensor, n_selected: int) -> Tensor:  # [..., M, k] -> [..., M] bool
