@@ -1,6 +1,6 @@
 """Semi-supervised few-shot image classification: a few labelled images, many unlabelled ones, some of them junk."""
 
-from sala.backbones import BACKBONES, build_backbone
+from sala.backbones import BACKBONES, Identity, build_backbone
 from sala.data import DATASETS, ImageStore, load_dataset
 from sala.episode import Episode, Task
 from sala.errors import SalaError
@@ -21,6 +21,7 @@ __all__ = [
     "Episode",
     "EpisodeSampler",
     "EpisodeShape",
+    "Identity",
     "ImageStore",
     "Interval",
     "Method",

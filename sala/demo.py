@@ -23,7 +23,7 @@ from sala.runs import RunConfig, Watch, read_config, start_run
 from sala.sampler import EpisodeSampler
 from sala.trained import evaluate_run, load
 
-METHODS = {"protonet": "Prototypical Network (labelled images only)", "sala": "SALA (labelled and unlabelled images)"}
+METHODS = {"protonet": "ProtoNet (labelled images only)", "sala": "SALA (unlabelled images too)"}
 N_TEST_EPISODES = 1_000
 WITHOUT = replace(PROTOCOLS["glyphs"].test["large"], n_distractor=0)
 WITH = replace(WITHOUT, n_distractor=5)
@@ -60,7 +60,7 @@ def run_demo(folder: Path, n_episodes: int, seed: int, watching: Watching) -> De
 
 def demo_rows(results: dict[str, dict[str, Result]]) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table: accuracy in each setting, and what SALA gains on the same episodes."""
-    header = ["5-way 1-shot accuracy, 95 % interval", *SETTINGS]
+    header = ["5-way 1-shot accuracy (95 %)", *SETTINGS]
     rows = [[METHODS[name], *(str(by_setting[s].interval) for s in SETTINGS)] for name, by_setting in results.items()]
     gains = [results["sala"][s].minus(results["protonet"][s]) for s in SETTINGS]
     rows.append(["difference, paired over episodes", *(f"{g.mean:+.2f} ± {g.ci95:.2f}" for g in gains)])

@@ -39,7 +39,8 @@ class EpisodeShape:
 
     def describe(self) -> str:
         junk = f", {self.n_distractor} distractor classes" if self.n_distractor else ""
-        return f"{self.n_way}-way {self.n_shot}-shot, {self.n_query} queries and {self.n_unlabeled} unlabelled a class{junk}"
+        queries = "1 query" if self.n_query == 1 else f"{self.n_query} queries"
+        return f"{self.n_way}-way {self.n_shot}-shot, {queries} and {self.n_unlabeled} unlabelled a class{junk}"
 
 
 @dataclass(frozen=True)
