@@ -24,12 +24,14 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
-            note = json.loads((file.metadata() or {}).get("note", "{}"))
+            note = dict(json.loads((file.metadata() or {}).get("note", "{}")))
             return {name: file.get_tensor(name) for name in file.keys()}, note  # noqa: SIM118
     except FileNotFoundError:
-        raise SalaError(f"there is no checkpoint {path}") from None
-    except (SafetensorError, json.JSONDecodeError, OSError) as error:
-        raise SalaError(f"the checkpoint {path} is damaged ({error})") from None
+        raise SalaError(
+            f"there is no checkpoint {path}; `sala train --resume {path.parent}` goes on with that run"
+        ) from None
+    except (SafetensorError, ValueError, TypeError, OSError) as error:
+        raise SalaError(f"the checkpoint {path} is damaged ({error}); restore it from a copy, or train again") from None
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import shlex
 import shutil
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from sala import cli_data, console
 from sala.cli_data import ImageSize, Root, SplitFile, SplitSeed, data_options
 from sala.data import DATASETS
-from sala.demo import demo_rows, run_demo
+from sala.demo import demo_configs, demo_rows, run_demo
 from sala.errors import SalaError
-from sala.methods import METHODS, method_class, method_options
+from sala.methods import METHODS, method_class, method_options, plugins
 from sala.protocol import PROTOCOLS, EpisodeShape, Protocol
 from sala.report import comparison_table, protocol_note, pseudo_label_note
 from sala.runs import RunConfig, read_config, resume_run, start_run
@@ -41,14 +46,24 @@ Seed = Annotated[int, typer.Option(help="Of initial weights, training episodes a
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no ± shows a question mark
     try:
         app()
     except SalaError as error:
         console.fail(str(error))
+    except BrokenPipeError:  # the reader has seen enough, as in `sala methods | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        console.fail(f"{what}; look whether that place exists, has room and may be written by you")
 
 
 @app.command()
 def train(
+    context: typer.Context,
     method: Annotated[str, typer.Option(help="A name from `sala methods`, or path/to/file.py:Class.")] = "sala",
     dataset: Annotated[str, typer.Option(help="A name from `sala data list`.")] = "glyphs",
     root: Root = None,
@@ -78,6 +93,7 @@ def train(
     Example: `sala train --dataset omniglot --root DOWNLOADS --method sala --distractors 5`
     """
     if resume is not None:
+        _check_resume(resume, _said(context), method)
         with console.watching(config := read_config(resume)) as watch:
             state = resume_run(resume, watch)
         return _tell_end(resume, config, state.episode, state.best_accuracy, state.best_episode)
@@ -100,14 +116,38 @@ def train(
     return _tell_end(folder, config, state.episode, state.best_accuracy, state.best_episode)
 
 
+def _said(context: typer.Context) -> set[str]:
+    """The options that the user gave, by their parameters' names."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+
+
+def _check_resume(run: Path, said: set[str], method: str) -> None:
+    """A run goes on as it was begun; naming its method again says that its file is trusted."""
+    if others := sorted(said - {"resume", "method"}):
+        word = "set" if others[0] == "option" else others[0].replace("_", "-")
+        raise SalaError(f"--resume takes everything from the run; leave out --{word}, or start a new run with --out")
+    if "method" in said:
+        name = plugins.absolute(method) if plugins.is_file(method) else method
+        if name != read_config(run).method:
+            raise SalaError(f"{run} is a run of {read_config(run).method}, not of {name}; leave out --method")
+        if plugins.is_file(method):
+            plugins.remember(method)
+
+
 def _tell_end(folder: Path, config: RunConfig, episode: int, accuracy: float, best: int) -> None:
     if episode < config.budget.n_episodes:
-        console.err.print(f"stopped at episode {episode:,}; continue with: sala train --resume {folder}")
+        console.err.print(f"stopped at episode {episode:,}; continue with: sala train --resume {_quoted(folder)}")
         raise typer.Exit(130)
     console.err.print(
-        f"best validation accuracy {accuracy:.2f} % at episode {best:,}; test it with: sala evaluate {folder}"
+        f"best validation accuracy {accuracy:.2f} % at episode {best:,}; test it with: sala evaluate {_quoted(folder)}"
     )
     print(folder)
+
+
+def _quoted(folder: Path) -> str:
+    """As a shell wants it, and without markup."""
+    return escape(shlex.quote(str(folder)))
 
 
 def _protocol(
@@ -123,7 +163,7 @@ def _protocol(
         raise SalaError(f"there is no dataset {dataset!r}; the datasets are {', '.join(DATASETS)}")
     protocol = PROTOCOLS[dataset].with_shape(n_way=ways, n_shot=shots, n_distractor=distractors)
     training = _override(protocol.train, n_unlabeled=unlabeled, n_query=queries)
-    return replace(protocol, train=training, labeled_share=labeled_share or protocol.labeled_share)
+    return replace(protocol, train=training, labeled_share=_given(labeled_share, protocol.labeled_share))
 
 
 def _override(shape: EpisodeShape, **numbers: int | None) -> EpisodeShape:
@@ -134,11 +174,13 @@ def _budget(protocol: Protocol, name: str, episodes: int | None, validate_every:
     if name not in protocol.budgets:
         raise SalaError(f"a budget is one of {', '.join(protocol.budgets)}; got {name!r}")
     budget = protocol.budgets[name]
-    return replace(
-        budget,
-        n_episodes=episodes or budget.n_episodes,
-        validate_every=validate_every or min(budget.validate_every, episodes or budget.n_episodes),
-    )
+    n_episodes = _given(episodes, budget.n_episodes)
+    budget = replace(budget, n_episodes=n_episodes, validate_every=min(budget.validate_every, max(1, n_episodes)))
+    return replace(budget, validate_every=_given(validate_every, budget.validate_every))
+
+
+def _given(value: Any, otherwise: Any) -> Any:
+    return otherwise if value is None else value
 
 
 def _options(method: str, pairs: list[str]) -> dict[str, Any]:
@@ -196,7 +238,7 @@ def evaluate(
         print(json.dumps(next(iter(everything.values())) | {"settings": everything}))
         return
     for name, result in results.items():
-        console.out.print(f"[bold]{result.interval}[/]  {name}: {protocol_note(result)}")
+        console.out.print(f"[bold]{result.interval}[/]  {escape(name)}: {protocol_note(result)}")
         if note := pseudo_label_note(result):
             console.out.print(f"  {note}")
 
@@ -247,6 +289,7 @@ def demo(
     seed: Seed = 0,
 ) -> None:
     """Train ProtoNet and SALA on the built-in letters, test both, write a report. About two minutes on two cores."""
+    demo_configs(episodes, seed)  # numbers that cannot be are refused before an earlier demo is removed
     _make_room_for_demo(out)
     console.err.print("1. letters of many scripts (built in)   2. train two methods   3. test them   4. write a report")
     outcome = run_demo(out, episodes, seed, console.watching)
@@ -257,7 +300,7 @@ def demo(
     for row in rows:
         table.add_row(*row)
     console.out.print(table)
-    console.out.print(f"report with plots and pictures: {outcome.report}")
+    console.out.print(f"report with plots and pictures: {escape(str(outcome.report))}")
 
 
 def _make_room_for_demo(folder: Path) -> None:
@@ -265,6 +308,9 @@ def _make_room_for_demo(folder: Path) -> None:
     ours = {"protonet", "sala", "report.html"}
     if folder.is_dir() and (others := {p.name for p in folder.iterdir()} - ours):
         raise SalaError(f"{folder} holds other things than a demo ({min(others)}); choose another --out")
+    for method in sorted(ours - {"report.html"}):
+        if (run := folder / method).exists() and not (run / "config.json").is_file():
+            raise SalaError(f"{run} is not a run of an earlier demo; choose another --out")
     for method in ours - {"report.html"}:
         shutil.rmtree(folder / method, ignore_errors=True)
 

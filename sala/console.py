@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from sala.runs import RunConfig, Watch
@@ -46,13 +47,15 @@ def counting(description: str, unit: str = "images") -> Iterator[Callable[[int, 
 def watching(config: RunConfig, label: str = "") -> Iterator[Watch]:
     """The view of a training: a bar with loss, validation accuracy, episodes/s and time left; a line a validation."""
     with progress_bar("loss {task.fields[loss]:.3f}", "val {task.fields[val]}", "{task.fields[rate]:.1f} ep/s") as bar:
-        label = label or config.method
+        label = escape(label or config.method)
         task = bar.add_task(f"training {label}", total=config.budget.n_episodes, loss=0.0, val="-", rate=0.0)
         smooth = _Smooth()
         data_task: TaskID | None = None
 
         def on_data(done: int, total: int) -> None:
             nonlocal data_task
+            if should_stop():
+                raise KeyboardInterrupt  # there is no training yet that could be stopped cleanly
             if data_task is None:
                 data_task = bar.add_task(
                     f"preparing {config.protocol.dataset}", total=total, loss=0.0, val="-", rate=0.0
@@ -111,9 +114,5 @@ def interruptible() -> Iterator[Callable[[], bool]]:
 
 def fail(message: str) -> None:
     """One sentence on stderr, then a non-zero exit."""
-    err.print(f"[bold red]error:[/] {_escape(message)}")
+    err.print(f"[bold red]error:[/] {escape(' '.join(message.splitlines()))}")
     sys.exit(1)
-
-
-def _escape(message: str) -> str:
-    return message.replace("[", "\\[")

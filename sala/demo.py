@@ -42,11 +42,8 @@ class Demo:
 
 def run_demo(folder: Path, n_episodes: int, seed: int, watching: Watching) -> Demo:
     """Train both methods, test them in both settings, write the page."""
-    protocol = replace(PROTOCOLS["glyphs"], label_split_seed=seed)
-    budget = Budget(n_episodes, validate_every=max(1, n_episodes // 8), n_validation_episodes=200)
     runs = {}
-    for method in METHODS:
-        config = RunConfig(method, protocol, budget, seed)
+    for method, config in demo_configs(n_episodes, seed).items():
         runs[method] = folder / method
         with watching(config) as watch:
             start_run(runs[method], config, watch)
@@ -56,6 +53,13 @@ def run_demo(folder: Path, n_episodes: int, seed: int, watching: Watching) -> De
     report = folder / "report.html"
     report.write_text(_report(runs, results, n_episodes, seed), encoding="utf-8")
     return Demo(runs, results, report)
+
+
+def demo_configs(n_episodes: int, seed: int) -> dict[str, RunConfig]:
+    """What the two runs are asked for."""
+    protocol = replace(PROTOCOLS["glyphs"], label_split_seed=seed)
+    budget = Budget(n_episodes, validate_every=max(1, n_episodes // 8), n_validation_episodes=200)
+    return {method: RunConfig(method, protocol, budget, seed) for method in METHODS}
 
 
 def demo_rows(results: dict[str, dict[str, Result]]) -> tuple[list[str], list[list[str]]]:

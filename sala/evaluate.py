@@ -13,8 +13,9 @@ from torch import Tensor
 
 from sala.data import ImageStore
 from sala.episode import Episode
-from sala.errors import SalaError
+from sala.errors import SalaError, at_least
 from sala.methods import Method
+from sala.methods.base import checked_logits
 from sala.protocol import EpisodeShape
 from sala.sampler import EpisodeSampler, Rows, build_episode, images_of
 
@@ -98,6 +99,7 @@ def evaluate(
 
     `embeddings`, handed to several calls, lets them share what is embedded already.
     """
+    at_least(1, n_episodes, "the number of episodes")
     embeddings = embeddings or Embeddings(method, sampler.store)
     was_training = method.training
     method.eval()
@@ -165,7 +167,12 @@ class Embeddings:
 def _measure(method: Method, episodes: Episode) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
     """One number an episode: the accuracy, and counts of what was selected; `@` marks a batch's diagnostics."""
     task = episodes.task
-    right = method.logits(task).argmax(-1) == episodes.query_labels
+    logits = checked_logits(method.logits(task), task, method)
+    if bool(logits.isnan().any()):
+        raise SalaError(
+            f"{type(method).__name__} gave class scores that are not a number; look at its weights and options"
+        )
+    right = logits.argmax(-1) == episodes.query_labels
     measured = {"accuracy": right.double().mean(-1)}
     labels = method.pseudo_labels(task) if task.unlabeled.shape[-2] else None
     if labels is not None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from sala.errors import SalaError
+from sala.errors import SalaError, at_least
 
 VALIDATION_SEED = 1_000_001  # the fixed validation episodes, the same for all runs
 TEST_SEED = 2_000_003  # the fixed test episodes
@@ -27,10 +27,11 @@ class EpisodeShape:
     n_distractor: int = 0
 
     def __post_init__(self) -> None:
-        least = {"n_way": 2, "n_shot": 1, "n_query": 1, "n_unlabeled": 0, "n_distractor": 0}
-        for name, minimum in least.items():
-            if getattr(self, name) < minimum:
-                raise SalaError(f"{name} must be at least {minimum}; got {getattr(self, name)}")
+        at_least(2, self.n_way, "the number of ways n_way")
+        at_least(1, self.n_shot, "the number of shots n_shot")
+        at_least(1, self.n_query, "the number of queries n_query")
+        at_least(0, self.n_unlabeled, "the number of unlabelled images n_unlabeled")
+        at_least(0, self.n_distractor, "the number of distractor classes n_distractor")
 
     @property
     def selection_share(self) -> float:
@@ -51,6 +52,11 @@ class Budget:
     validate_every: int
     n_validation_episodes: int
 
+    def __post_init__(self) -> None:
+        at_least(1, self.n_episodes, "the number of training episodes")
+        at_least(1, self.validate_every, "the number of episodes between validations")
+        at_least(1, self.n_validation_episodes, "the number of validation episodes")
+
 
 CPU = Budget(20_000, validate_every=500, n_validation_episodes=200)
 PAPER = Budget(500_000, validate_every=2_500, n_validation_episodes=600)
@@ -70,6 +76,10 @@ class Protocol:
     learning_rate: float = 1e-3
     n_halvings: int = 4  # of the learning rate: at each fifth of the budget
     weight_decay: float = 5e-5  # on convolution kernels only
+
+    def __post_init__(self) -> None:
+        if not 0 < self.labeled_share <= 1:
+            raise SalaError(f"the labelled share is above 0 and at most 1; got {self.labeled_share:g}")
 
     def with_shape(
         self,

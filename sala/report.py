@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.markup import escape
 from rich.table import Table
 
 from sala.evaluate import Result
@@ -34,5 +35,5 @@ def comparison_table(results: dict[str, Result], methods: dict[str, str]) -> Tab
             if result is base
             else f"{difference.mean:+.2f} ± {difference.ci95:.2f}" + ("" if sure else "  (unclear)")
         )
-        table.add_row(run, methods[run], str(result.interval), text)
+        table.add_row(escape(run), escape(methods[run]), str(result.interval), text)
     return table

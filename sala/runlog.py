@@ -60,13 +60,12 @@ def read_metrics(folder: Path | str) -> list[dict[str, Any]]:
 def forget_after(path: Path, episode: int) -> None:
     """Drop what was logged after the checkpoint: it will be logged again. A half-written last line goes too."""
     kept = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []:
         try:
-            content = json.loads(line)
-        except json.JSONDecodeError:
+            if json.loads(line)["episode"] <= episode:
+                kept.append(line + "\n")
+        except (ValueError, KeyError, TypeError):
             continue
-        if content["episode"] <= episode:
-            kept.append(line + "\n")
     write_atomically(path, "".join(kept).encode())
 
 

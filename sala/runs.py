@@ -10,9 +10,14 @@ results/         evaluations, with their per-episode accuracies
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +29,14 @@ from sala.checkpoint import load_checkpoint, save_checkpoint, write_json
 from sala.data import ImageStore, load_dataset
 from sala.errors import SalaError
 from sala.evaluate import evaluate
-from sala.methods import Method, build_method, plugins
+from sala.methods import METHODS, Method, build_method, plugins
 from sala.protocol import Budget, Protocol
 from sala.runlog import RunLog, forget_after, manifest
 from sala.sampler import EpisodeSampler, fixed_sampler
 from sala.train import Record, TrainConfig, TrainState, train
+
+if sys.platform != "win32":
+    import fcntl
 
 SAVE_EVERY = 30.0  # seconds; when to save has no influence on what is computed
 OPTIMIZER = "optimizer."
@@ -49,6 +57,12 @@ class RunConfig:
     data_options: dict[str, Any] = field(default_factory=dict)
     threads: int = 0  # 0: as many as PyTorch likes
 
+    def __post_init__(self) -> None:
+        if not 0 <= index(self.seed) < 2**64:
+            raise SalaError(f"a seed is a number from 0 to 2**64 - 1; got {self.seed}")
+        if not 0 <= index(self.threads) <= 1024:
+            raise SalaError(f"threads are a number from 0 (PyTorch's choice) to 1024; got {self.threads}")
+
     @property
     def train(self) -> TrainConfig:
         p = self.protocol
@@ -66,6 +80,9 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> RunConfig:
+        for name, kind in {"method": str, "backbone": str, "options": dict, "data_options": dict}.items():
+            if not isinstance(content[name], kind):
+                raise TypeError(f"{name} is {content[name]!r}")
         parts = {"protocol": Protocol.from_json(content["protocol"]), "budget": Budget(**content["budget"])}
         return cls(**{**content, **parts})
 
@@ -83,18 +100,50 @@ class Watch:
 def start_run(folder: Path | str, config: RunConfig, watch: Watch | None = None) -> TrainState:
     """Train from the beginning into a new folder."""
     folder, watch = Path(folder), watch or Watch()
-    if folder.exists() and any(folder.iterdir()):
-        raise SalaError(f"{folder} is not empty; continue that run with --resume {folder}, or choose another --out")
+    _check_free(folder)
     if plugins.is_file(config.method):
         plugins.remember(config.method)
         config = replace(config, method=plugins.absolute(config.method))
     store = config.open_store(watch.on_data)
     method = _fresh_method(config, store)
     samplers = _samplers(config, store)  # before anything is written: an impossible request leaves no folder
+    state = TrainState.fresh(method, config.train)
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "config.json", config.to_json())
-    write_json(folder / "manifest.json", manifest(store))
-    return _train(folder, config, method, samplers, TrainState.fresh(method, config.train), watch)
+    with _alone(folder):
+        _check_free(folder)  # again: another training may have been faster
+        try:
+            write_json(folder / "config.json", config.to_json())
+            write_json(folder / "manifest.json", manifest(store))
+            return _train(folder, config, method, samplers, state, watch)
+        except Exception:
+            if not (folder / "last.safetensors").exists():  # it failed at once: there is nothing to continue
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+def _check_free(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise SalaError(f"{folder} is a file, and a run is a folder; choose another --out")
+    if folder.exists() and any(folder.iterdir()):
+        raise SalaError(f"{folder} is not empty; continue that run with --resume {folder}, or choose another --out")
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Two trainings must not write into one folder. The lock goes with the process, however it ends."""
+    if sys.platform == "win32":  # which has no such lock
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise SalaError(f"another training is writing into {folder}; wait for it, or choose another folder") from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def resume_run(folder: Path | str, watch: Watch | None = None) -> TrainState:
@@ -104,17 +153,29 @@ def resume_run(folder: Path | str, watch: Watch | None = None) -> TrainState:
     if plugins.is_file(config.method):
         plugins.check_known(config.method)
     store = config.open_store(watch.on_data)
-    recorded = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["data_hash"]
+    recorded = _recorded_hash(folder)
     if store.content_hash != recorded:
         raise SalaError(
-            f"the run {folder} was started on other data (hash {recorded[:12]}, now {store.content_hash[:12]})"
+            f"the run {folder} was started on other data (hash {recorded[:12]}, now {store.content_hash[:12]}); "
+            "bring back the data it had, or start a new run"
         )
     method = _fresh_method(config, store)
     state = TrainState.fresh(method, config.train)
-    if (folder / "last.safetensors").is_file():
-        _restore(method, state, *load_checkpoint(folder / "last.safetensors"))
-    forget_after(folder / "metrics.jsonl", state.episode)
-    return _train(folder, config, method, _samplers(config, store), state, watch)
+    with _alone(folder):
+        if (path := folder / "last.safetensors").is_file():
+            _restore(path, method, state)
+        forget_after(folder / "metrics.jsonl", state.episode)
+        return _train(folder, config, method, _samplers(config, store), state, watch)
+
+
+def _recorded_hash(folder: Path) -> str:
+    path = folder / "manifest.json"
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["data_hash"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise SalaError(
+            f"{path} is missing or damaged, and without it the data of the run is not known; restore it, or start a new run"
+        ) from None
 
 
 def _train(
@@ -128,7 +189,8 @@ def _train(
     if config.threads:
         torch.set_num_threads(config.threads)
     training, validation = samplers
-    with RunLog(folder) as log:
+    outside = nullcontext() if config.method in METHODS else plugins.blaming(method, config.method)
+    with RunLog(folder) as log, outside:
         keeper = _Keeper(folder, method, log, watch)
         state = train(
             method,
@@ -179,8 +241,10 @@ def read_config(folder: Path | str) -> RunConfig:
         raise SalaError(f"{folder} is not a run: it has no config.json; `sala train --out {folder}` makes one")
     try:
         return RunConfig.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, TypeError, KeyError) as error:
-        raise SalaError(f"{path} is damaged or of another version of sala ({error})") from None
+    except (ValueError, TypeError, KeyError, AttributeError, OSError, SalaError) as error:
+        raise SalaError(
+            f"{path} is damaged or of another version of sala ({error}); restore it, or train again"
+        ) from None
 
 
 def _samplers(config: RunConfig, store: ImageStore) -> tuple[EpisodeSampler, EpisodeSampler]:
@@ -234,12 +298,34 @@ def _optimizer_tensors(method: Method, state: TrainState) -> dict[str, Tensor]:
     }
 
 
-def _restore(method: Method, state: TrainState, tensors: dict[str, Tensor], note: dict[str, Any]) -> None:
-    method.load_state_dict({name: tensor for name, tensor in tensors.items() if not name.startswith(OPTIMIZER)})
+def load_weights(path: Path, method: Method, tensors: Mapping[str, Tensor]) -> None:
+    """Put the weights of a checkpoint into the method that it was made from."""
+    weights = {name: tensor for name, tensor in tensors.items() if not name.startswith(OPTIMIZER)}
+    try:
+        method.load_state_dict(weights)
+    except RuntimeError:
+        raise SalaError(
+            f"{path} holds weights that do not fit {type(method).__name__} with the options of the run; they are of another "
+            "method, backbone or image size"
+        ) from None
+
+
+def _restore(path: Path, method: Method, state: TrainState) -> None:
+    tensors, note = load_checkpoint(path)
+    load_weights(path, method, tensors)
+    try:
+        _restore_optimizers(method, state, tensors)
+        for name, value in _position(state).items():
+            setattr(state, name, type(value)(note[name]))
+    except (KeyError, ValueError, TypeError) as error:
+        raise SalaError(f"{path} holds no position to continue from ({error}); start a new run") from None
+
+
+def _restore_optimizers(method: Method, state: TrainState, tensors: Mapping[str, Tensor]) -> None:
     parameters = dict(method.named_parameters())
     for full_name, tensor in tensors.items():
         if full_name.startswith(OPTIMIZER):
             player, key, name = full_name.removeprefix(OPTIMIZER).split(".", 2)
+            if tensor.ndim and tensor.shape != parameters[name].shape:
+                raise ValueError(f"{full_name} has another shape")
             state.optimizers[player].state[parameters[name]][key] = tensor
-    for name in _position(state):
-        setattr(state, name, note[name])

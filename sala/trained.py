@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from operator import index
 from pathlib import Path
+from typing import Any
 
 from sala.backbones import build_backbone
 from sala.checkpoint import load_checkpoint, write_json
+from sala.errors import SalaError
 from sala.evaluate import Embeddings, Result, evaluate
-from sala.methods import Method, build_method, method_class, plugins
+from sala.methods import METHODS, Method, build_method, method_class, plugins
 from sala.protocol import EpisodeShape
-from sala.runs import OPTIMIZER, RunConfig, read_config
+from sala.runs import RunConfig, load_weights, read_config
 from sala.sampler import fixed_sampler
 
 
@@ -19,18 +23,29 @@ def load(folder: Path | str, *, weights: str = "best", method: type[Method] | st
     """The trained method of a run, in evaluation mode. `method` names the class again where the run's own is a file
     that has not been used on this machine before."""
     config = read_config(folder)
+    if weights not in ("best", "last"):
+        raise SalaError(f"weights are best (by validation) or last; got {weights!r}")
     path = Path(folder) / f"{weights}.safetensors"
     if weights == "best" and not path.is_file():
         path = Path(folder) / "last.safetensors"
     tensors, note = load_checkpoint(path)
     built = build_method(
         _trusted_class(config, method),
-        build_backbone(config.backbone, tuple(note["image_shape"])),
+        build_backbone(config.backbone, _image_shape(path, note)),
         config.options,
         selection_share=config.protocol.train.selection_share,
     )
-    built.load_state_dict({name: tensor for name, tensor in tensors.items() if not name.startswith(OPTIMIZER)})
+    load_weights(path, built, tensors)
+    built.image_shape = _image_shape(path, note)
     return built.eval()
+
+
+def _image_shape(path: Path, note: Mapping[str, Any]) -> tuple[int, int, int]:
+    try:
+        height, width, channels = map(index, note["image_shape"])
+    except (KeyError, ValueError, TypeError):
+        raise SalaError(f"{path} does not say for which images it is; it was not written by `sala train`") from None
+    return height, width, channels
 
 
 def _trusted_class(config: RunConfig, method: type[Method] | str | None) -> type[Method]:
@@ -43,6 +58,12 @@ def _trusted_class(config: RunConfig, method: type[Method] | str | None) -> type
     if plugins.is_file(config.method):
         plugins.check_known(config.method)
     return method_class(config.method)
+
+
+def _check_same_method(folder: Path, config: RunConfig, method: str | None) -> None:
+    """Results are kept as the run's own: a file may have moved or changed, but it is not another method's."""
+    if method and method.rpartition(":")[2] != config.method.rpartition(":")[2]:
+        raise SalaError(f"{folder} is a run of {config.method}, not of {method}; leave out --method")
 
 
 def evaluate_run(
@@ -58,21 +79,28 @@ def evaluate_run(
     """Measure a run on the fixed episodes of a split, in one or more shapes, and keep the results in its folder. Each
     image is embedded once for all of them."""
     folder, config = Path(folder), read_config(folder)
+    _check_same_method(folder, config, method)
     trained = load(folder, weights=weights, method=method)
-    samplers = {
-        name: fixed_sampler(config.open_store(), shape, split, config.protocol) for name, shape in shapes.items()
-    }
-    embeddings = Embeddings(trained, config.open_store())
+    store = config.open_store()
+    if store.image_shape != trained.image_shape:
+        raise SalaError(
+            f"{folder} was trained on images of {trained.image_shape}, and {store.name} has {store.image_shape}"
+        )
+    samplers = {name: fixed_sampler(store, shape, split, config.protocol) for name, shape in shapes.items()}
+    embeddings = Embeddings(trained, store)
+    name_of_method = method or config.method
     results = {}
     for name, sampler in samplers.items():
         trained.selection_share = (
             sampler.shape.selection_share
         )  # the test's: with distractors half of the unlabelled set
-        results[name] = evaluate(trained, sampler, n_episodes, progress=progress, embeddings=embeddings)
+        with nullcontext() if name_of_method in METHODS else plugins.blaming(trained, name_of_method):
+            results[name] = evaluate(trained, sampler, n_episodes, progress=progress, embeddings=embeddings)
         note = {"weights": weights, "method": config.method, "data_hash": sampler.store.content_hash}
         path = result_path(folder, sampler.shape, split, n_episodes, weights)
-        path.parent.mkdir(exist_ok=True)
-        write_json(path, results[name].to_json() | note)
+        with suppress(PermissionError):  # someone else's run: it is measured, and not written to
+            path.parent.mkdir(exist_ok=True)
+            write_json(path, results[name].to_json() | note)
     return results
 
 
@@ -85,9 +113,11 @@ def stored_result(
     if not path.is_file() or not trained.is_file() or path.stat().st_mtime < trained.stat().st_mtime:
         return None
     try:
-        return Result.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, KeyError, TypeError):
+        result = Result.from_json(json.loads(path.read_text(encoding="utf-8")))
+        is_whole = len(result.accuracies) == n_episodes and all(0 <= share <= 1 for share in result.accuracies)
+    except (OSError, ValueError, KeyError, TypeError, SalaError):
         return None  # damaged, or of another version: it is measured again
+    return result if is_whole and (result.shape, result.split) == (shape, split) else None
 
 
 def result_path(folder: Path, shape: EpisodeShape, split: str, n_episodes: int, weights: str) -> Path:

@@ -5,6 +5,7 @@ the group `sala.methods`; what goes out is a `Method` on a backbone. Methods nev
 from __future__ import annotations
 
 import inspect
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -36,7 +37,11 @@ def build_method(
 ) -> Method:
     """A method, untrained, on a backbone. Options are the keyword arguments of its class; strings are converted."""
     cls = method_class(name) if isinstance(name, str) else name
-    method = cls(backbone, **parse_options(cls, options or {}))
+    arguments = parse_options(cls, options or {})
+    try:
+        method = cls(backbone, **arguments)
+    except (TypeError, ValueError, RuntimeError, MemoryError, AttributeError, KeyError) as error:
+        raise SalaError(f"{cls.__name__} cannot be built with the options {arguments}: {error}") from error
     method.selection_share = selection_share
     return method
 
@@ -55,7 +60,10 @@ def method_class(name: str) -> type[Method]:
 
 def method_options(cls: type[Method]) -> dict[str, inspect.Parameter]:
     """The keyword arguments of a method's class: its options."""
-    parameters = inspect.signature(cls.__init__, eval_str=True).parameters
+    try:
+        parameters = inspect.signature(cls.__init__, eval_str=True).parameters
+    except NameError as error:
+        raise SalaError(f"the types of {cls.__name__}'s options cannot be read: {error}; import them") from error
     return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
@@ -87,7 +95,10 @@ def _convert(value: str, kind: Any, name: str) -> Any:
         return value.lower() == "true"
     if kind in (int, float):
         try:
-            return kind(value)
+            number = kind(value)
         except ValueError:
             raise SalaError(f"{name} is a number ({kind.__name__}); got {value!r}") from None
+        if not -math.inf < number < math.inf:
+            raise SalaError(f"{name} is a finite number; got {value!r}")
+        return number
     return value

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from sala.backbones import Backbone
 from sala.episode import Task
+from sala.errors import SalaError
 from sala.stages import PseudoLabels
 
 
@@ -42,7 +43,7 @@ class Method(nn.Module):
 
     def loss(self, task: Task, query_labels: Tensor, player: str = "classifier") -> Tensor:
         """What `player` minimises on a task of images: the mean cross-entropy of the queries."""
-        return cross_entropy(self.classify(task), query_labels)
+        return cross_entropy(checked_logits(self.classify(task), task, self), query_labels)
 
     def parameters_of(self, player: str) -> list[nn.Parameter]:
         """The parameters that `player` moves."""
@@ -71,6 +72,15 @@ class Method(nn.Module):
     def diagnostics(self, task: Task) -> dict[str, float]:
         """Numbers worth a line in the log, from a batch of embedded tasks."""
         return {}
+
+
+def checked_logits(logits: Tensor, task: Task, method: Method) -> Tensor:
+    """The class scores, if there is one for each query and class: others might be broadcast to a wrong accuracy."""
+    wanted = (*task.query.shape[: task.labels.ndim], task.n_way)
+    if not isinstance(logits, Tensor) or logits.shape != wanted:
+        got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise SalaError(f"the logits of {type(method).__name__} are {got}; queries and classes make it {list(wanted)}")
+    return logits
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:  # [..., Q, n_way], [..., Q] -> scalar

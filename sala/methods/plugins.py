@@ -9,7 +9,11 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -44,11 +48,29 @@ def from_file(name: str) -> type[Method]:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise SalaError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise SalaError(f"{path} cannot be imported: {type(error).__name__}: {error}{_line(error, path)}") from error
     if not hasattr(module, class_name):
         raise SalaError(f"{path} defines no {class_name!r}; write the name of its class after the colon")
     return _checked(getattr(module, class_name), name)
+
+
+@contextmanager
+def blaming(method: Method, name: str) -> Iterator[None]:
+    """Say in one sentence that a method from outside failed, and in which line; `name` is what the user calls it."""
+    try:
+        yield
+    except (SalaError, OSError):
+        raise
+    except Exception as error:
+        where = _line(error, Path(sys.modules[type(method).__module__].__file__ or ""))
+        raise SalaError(f"the method {name} failed: {type(error).__name__}: {error}{where}") from error
+
+
+def _line(error: BaseException, path: Path) -> str:
+    """Where in a file an error comes from."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
+    return f" ({path.name}, line {frames[-1].lineno})" if frames else ""
 
 
 def _parts(name: str) -> tuple[Path, str]:
@@ -76,7 +98,9 @@ def remember(name: str) -> None:
     trusted = _trusted()
     trusted[str(path.resolve())] = _digest(path)
     _registry().parent.mkdir(parents=True, exist_ok=True)
-    _registry().write_text(json.dumps(trusted, indent=1), encoding="utf-8")
+    partial = _registry().with_name(f".trusted-methods.{os.getpid()}.partial")
+    partial.write_text(json.dumps(trusted, indent=1), encoding="utf-8")
+    os.replace(partial, _registry())
 
 
 def check_known(name: str) -> None:
@@ -96,8 +120,11 @@ def _registry() -> Path:
 def _trusted() -> dict[str, str]:
     if not _registry().is_file():
         return {}
-    content: dict[str, str] = json.loads(_registry().read_text(encoding="utf-8"))
-    return content
+    try:
+        content = json.loads(_registry().read_text(encoding="utf-8"))
+    except ValueError:
+        return {}  # damaged: files are trusted again when they are named again
+    return content if isinstance(content, dict) else {}
 
 
 def _digest(path: Path) -> str:
