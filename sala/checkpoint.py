@@ -30,7 +30,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise SalaError(
             f"there is no checkpoint {path}; `sala train --resume {path.parent}` goes on with that run"
         ) from None
-    except (SafetensorError, ValueError, TypeError, OSError) as error:
+    except (SafetensorError, ValueError, TypeError, RecursionError, OSError) as error:
         raise SalaError(f"the checkpoint {path} is damaged ({error}); restore it from a copy, or train again") from None
 
 

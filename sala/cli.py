@@ -57,7 +57,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        place = error.filename2 or error.filename
+        what = f"{place}: {error.strerror}" if place else str(error)
         console.fail(f"{what}; look whether that place exists, has room and may be written by you")
 
 

@@ -80,6 +80,12 @@ class Protocol:
     def __post_init__(self) -> None:
         if not 0 < self.labeled_share <= 1:
             raise SalaError(f"the labelled share is above 0 and at most 1; got {self.labeled_share:g}")
+        if not self.learning_rate > 0 or not self.weight_decay >= 0:
+            raise SalaError(
+                f"learning rate {self.learning_rate:g} and weight decay {self.weight_decay:g} are too small"
+            )
+        at_least(0, self.n_halvings, "the number of halvings of the learning rate")
+        at_least(0, self.label_split_seed, "a seed")
 
     def with_shape(
         self,

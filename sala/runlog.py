@@ -64,7 +64,7 @@ def forget_after(path: Path, episode: int) -> None:
         try:
             if json.loads(line)["episode"] <= episode:
                 kept.append(line + "\n")
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
     write_atomically(path, "".join(kept).encode())
 

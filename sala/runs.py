@@ -40,6 +40,10 @@ if sys.platform != "win32":
 
 SAVE_EVERY = 30.0  # seconds; when to save has no influence on what is computed
 OPTIMIZER = "optimizer."
+_NONE = type(None)
+_KINDS: dict[str, Any] = {
+    "method": str, "backbone": str, "options": dict, "data_options": dict, "root": (str, _NONE), "image_size": (int, _NONE),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -80,9 +84,11 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> RunConfig:
-        for name, kind in {"method": str, "backbone": str, "options": dict, "data_options": dict}.items():
-            if not isinstance(content[name], kind):
+        for name, kinds in _KINDS.items():
+            if not isinstance(content[name], kinds):
                 raise TypeError(f"{name} is {content[name]!r}")
+        if not isinstance(content["protocol"]["dataset"], str) or not content["protocol"]["test"]:
+            raise TypeError("the protocol has no dataset or no test setting")
         parts = {"protocol": Protocol.from_json(content["protocol"]), "budget": Budget(**content["budget"])}
         return cls(**{**content, **parts})
 
@@ -172,7 +178,7 @@ def _recorded_hash(folder: Path) -> str:
     path = folder / "manifest.json"
     try:
         return str(json.loads(path.read_text(encoding="utf-8"))["data_hash"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise SalaError(
             f"{path} is missing or damaged, and without it the data of the run is not known; restore it, or start a new run"
         ) from None
@@ -241,7 +247,7 @@ def read_config(folder: Path | str) -> RunConfig:
         raise SalaError(f"{folder} is not a run: it has no config.json; `sala train --out {folder}` makes one")
     try:
         return RunConfig.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError, KeyError, AttributeError, OSError, SalaError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError, SalaError) as error:
         raise SalaError(
             f"{path} is damaged or of another version of sala ({error}); restore it, or train again"
         ) from None

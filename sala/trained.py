@@ -29,6 +29,10 @@ def load(folder: Path | str, *, weights: str = "best", method: type[Method] | st
     if weights == "best" and not path.is_file():
         path = Path(folder) / "last.safetensors"
     tensors, note = load_checkpoint(path)
+    if path.stem != weights and note.get("best_episode"):
+        raise SalaError(
+            f"{folder} has lost its best.safetensors; restore it, or take the last weights with --weights last"
+        )
     built = build_method(
         _trusted_class(config, method),
         build_backbone(config.backbone, _image_shape(path, note)),
@@ -42,8 +46,8 @@ def load(folder: Path | str, *, weights: str = "best", method: type[Method] | st
 
 def _image_shape(path: Path, note: Mapping[str, Any]) -> tuple[int, int, int]:
     try:
-        height, width, channels = map(index, note["image_shape"])
-    except (KeyError, ValueError, TypeError):
+        height, width, channels = (range(1, 1025)[index(n) - 1] for n in note["image_shape"])
+    except (KeyError, ValueError, TypeError, IndexError):
         raise SalaError(f"{path} does not say for which images it is; it was not written by `sala train`") from None
     return height, width, channels
 
@@ -115,7 +119,7 @@ def stored_result(
     try:
         result = Result.from_json(json.loads(path.read_text(encoding="utf-8")))
         is_whole = len(result.accuracies) == n_episodes and all(0 <= share <= 1 for share in result.accuracies)
-    except (OSError, ValueError, KeyError, TypeError, SalaError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, SalaError):
         return None  # damaged, or of another version: it is measured again
     return result if is_whole and (result.shape, result.split) == (shape, split) else None
 
