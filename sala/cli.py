@@ -220,7 +220,10 @@ def evaluate(
         bool, typer.Option("--json", help="Print everything as JSON, with per-episode accuracies.")
     ] = False,
 ) -> None:
-    """Test a run: mean accuracy with its 95 % interval on fixed episodes, and how good the pseudo-labels were."""
+    """Test a run: mean accuracy with its 95 % interval on fixed episodes, and how good the pseudo-labels were.
+
+    Example: `sala evaluate runs/glyphs-sala-5way1shot-s0 --setting large --distractors 5`
+    """
     protocol = read_config(run).protocol
     settings = {setting: protocol.test_shape(setting)} if setting else protocol.test
     shapes = {
@@ -255,7 +258,10 @@ def compare(
     queries: Annotated[int | None, typer.Option(help="Query images per class.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
-    """Test several runs on the same episodes: a table with the paired difference of each against the first."""
+    """Test several runs on the same episodes: a table with the paired difference of each against the first.
+
+    Example: `sala compare sala-demo/protonet sala-demo/sala --distractors 5`
+    """
     first = read_config(runs[0]).protocol
     shape = _override(first.test_shape(setting), n_distractor=distractors, n_unlabeled=unlabeled, n_query=queries)
     results = {}

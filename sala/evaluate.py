@@ -37,7 +37,7 @@ class Interval:
         return cls(float(values.mean()), float(1.96 * spread / math.sqrt(len(values))))
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} ± {self.ci95:.2f} %"
+        return f"{self.mean:.2f} %" if math.isnan(self.ci95) else f"{self.mean:.2f} ± {self.ci95:.2f} %"
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         interval = self.interval
-        return {"accuracy": interval.mean, "ci95": interval.ci95, "n_episodes": len(self.accuracies), **asdict(self)}
+        half = None if math.isnan(interval.ci95) else interval.ci95  # one episode has no interval, and JSON no nan
+        return {"accuracy": interval.mean, "ci95": half, "n_episodes": len(self.accuracies), **asdict(self)}
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Result:

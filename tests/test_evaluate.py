@@ -137,3 +137,9 @@ def test_a_difference_over_other_episodes_is_refused() -> None:
     a = Result((0.5, 1.0), SHAPE, "test", "these")
     with pytest.raises(SalaError, match="same episodes"):
         a.minus(replace(a, episodes="those"))
+
+
+def test_one_episode_has_no_interval() -> None:
+    result = Result((0.75,), SHAPE, "test", "these")
+    assert str(result.interval) == "75.00 %"
+    assert json.loads(json.dumps(result.to_json(), allow_nan=False))["ci95"] is None
