@@ -7,7 +7,8 @@ from sala.errors import SalaError
 from sala.evaluate import Interval, Result, evaluate
 from sala.methods import METHODS, Method, build_method
 from sala.protocol import PROTOCOLS, Budget, EpisodeShape, Protocol
-from sala.runs import RunConfig, resume_run, start_run
+from sala.runconfig import RunConfig
+from sala.runs import resume_run, start_run
 from sala.sampler import EpisodeSampler
 from sala.train import TrainConfig, train
 from sala.trained import load

@@ -24,7 +24,8 @@ from sala.errors import SalaError
 from sala.methods import METHODS, method_class, method_options, plugins
 from sala.protocol import PROTOCOLS, EpisodeShape, Protocol
 from sala.report import comparison_table, protocol_note, pseudo_label_note
-from sala.runs import RunConfig, read_config, resume_run, start_run
+from sala.runconfig import RunConfig, read_config
+from sala.runs import resume_run, start_run
 from sala.trained import evaluate_run, stored_result
 
 app = typer.Typer(

@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from sala.runs import RunConfig, Watch
+from sala.runconfig import RunConfig
+from sala.runs import Watch
 from sala.train import Record, TrainState
 
 out = Console(highlight=False, soft_wrap=True)

@@ -18,8 +18,9 @@ from sala.evaluate import Result
 from sala.methods import Method
 from sala.protocol import PROTOCOLS, TEST_SEED, Budget, EpisodeShape
 from sala.report import pseudo_label_note
+from sala.runconfig import RunConfig, read_config
 from sala.runlog import read_metrics
-from sala.runs import RunConfig, Watch, read_config, start_run
+from sala.runs import Watch, start_run
 from sala.sampler import EpisodeSampler
 from sala.trained import evaluate_run, load
 

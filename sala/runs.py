@@ -16,8 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
-from operator import index
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,71 +25,20 @@ from torch import Tensor
 
 from sala.backbones import build_backbone
 from sala.checkpoint import load_checkpoint, save_checkpoint, write_json
-from sala.data import ImageStore, load_dataset
+from sala.data import ImageStore
 from sala.errors import SalaError
 from sala.evaluate import evaluate
 from sala.methods import METHODS, Method, build_method, plugins
-from sala.protocol import Budget, Protocol
+from sala.runconfig import RunConfig, read_config
 from sala.runlog import RunLog, forget_after, manifest
 from sala.sampler import EpisodeSampler, fixed_sampler
-from sala.train import Record, TrainConfig, TrainState, train
+from sala.train import Record, TrainState, train
 
 if sys.platform != "win32":
     import fcntl
 
 SAVE_EVERY = 30.0  # seconds; when to save has no influence on what is computed
 OPTIMIZER = "optimizer."
-_NONE = type(None)
-_KINDS: dict[str, Any] = {
-    "method": str, "backbone": str, "options": dict, "data_options": dict, "root": (str, _NONE), "image_size": (int, _NONE),
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """All that determines a run."""
-
-    method: str
-    protocol: Protocol
-    budget: Budget
-    seed: int = 0
-    backbone: str = "conv4"
-    options: dict[str, Any] = field(default_factory=dict)
-    root: str | None = None
-    image_size: int | None = None
-    data_options: dict[str, Any] = field(default_factory=dict)
-    threads: int = 0  # 0: as many as PyTorch likes
-
-    def __post_init__(self) -> None:
-        if not 0 <= index(self.seed) < 2**64:
-            raise SalaError(f"a seed is a number from 0 to 2**64 - 1; got {self.seed}")
-        if not 0 <= index(self.threads) <= 1024:
-            raise SalaError(f"threads are a number from 0 (PyTorch's choice) to 1024; got {self.threads}")
-
-    @property
-    def train(self) -> TrainConfig:
-        p = self.protocol
-        return TrainConfig(
-            self.budget.n_episodes, self.budget.validate_every, p.learning_rate, p.n_halvings, p.weight_decay
-        )
-
-    def open_store(self, progress: Callable[[int, int], None] | None = None) -> ImageStore:
-        return load_dataset(
-            self.protocol.dataset, self.root, image_size=self.image_size, progress=progress, **self.data_options
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "protocol": self.protocol.to_json()}
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> RunConfig:
-        for name, kinds in _KINDS.items():
-            if not isinstance(content[name], kinds):
-                raise TypeError(f"{name} is {content[name]!r}")
-        if not isinstance(content["protocol"]["dataset"], str) or not content["protocol"]["test"]:
-            raise TypeError("the protocol has no dataset or no test setting")
-        parts = {"protocol": Protocol.from_json(content["protocol"]), "budget": Budget(**content["budget"])}
-        return cls(**{**content, **parts})
 
 
 @dataclass(frozen=True)
@@ -239,18 +187,6 @@ class _Keeper:
         tensors = {**self.method.state_dict(), **_optimizer_tensors(self.method, state)}
         save_checkpoint(self.folder / "last.safetensors", tensors, _note(self.method, state))
         self.saved_at = time.monotonic()
-
-
-def read_config(folder: Path | str) -> RunConfig:
-    path = Path(folder) / "config.json"
-    if not path.is_file():
-        raise SalaError(f"{folder} is not a run: it has no config.json; `sala train --out {folder}` makes one")
-    try:
-        return RunConfig.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError, SalaError) as error:
-        raise SalaError(
-            f"{path} is damaged or of another version of sala ({error}); restore it, or train again"
-        ) from None
 
 
 def _samplers(config: RunConfig, store: ImageStore) -> tuple[EpisodeSampler, EpisodeSampler]:

@@ -15,7 +15,8 @@ from sala.errors import SalaError
 from sala.evaluate import Embeddings, Result, evaluate
 from sala.methods import METHODS, Method, build_method, method_class, plugins
 from sala.protocol import EpisodeShape
-from sala.runs import RunConfig, load_weights, read_config
+from sala.runconfig import RunConfig, read_config
+from sala.runs import load_weights
 from sala.sampler import fixed_sampler
 
 

@@ -15,12 +15,12 @@ import pytest
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
-from sala import cli, runs
+from sala import cli, runconfig, runs
 from sala.console import watching
 from sala.data import ImageStore
 from sala.data.store import ClassEntry, Source, build_store
 from sala.errors import SalaError
-from sala.runs import RunConfig, read_config
+from sala.runconfig import RunConfig, read_config
 
 TRAIN = ["train", "--dataset", "glyphs", "--episodes", "2", "--threads", "1", "--method"]
 Sala = Callable[..., tuple[int, str, str]]
@@ -39,7 +39,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> ImageStore:
 @pytest.fixture(scope="module", autouse=True)
 def noise(store: ImageStore) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "load_dataset", lambda *_, **__: store)
+        patch.setattr(runconfig, "load_dataset", lambda *_, **__: store)
         yield
 
 

@@ -23,8 +23,9 @@ from sala.errors import SalaError
 from sala.evaluate import evaluate
 from sala.methods import METHODS, build_method
 from sala.protocol import PROTOCOLS, Budget, EpisodeShape
+from sala.runconfig import RunConfig, read_config
 from sala.runlog import read_metrics
-from sala.runs import RunConfig, Watch, read_config, resume_run, start_run
+from sala.runs import Watch, resume_run, start_run
 from sala.sampler import EpisodeSampler, fixed_sampler, split_labels
 from sala.train import TrainConfig, TrainState, build_optimizer, train
 from sala.trained import evaluate_run
