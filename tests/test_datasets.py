@@ -8,7 +8,6 @@ import os
 import pickle
 import sys
 import tracemalloc
-import zipfile
 import zlib
 from collections.abc import Iterator
 from itertools import islice
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from trees import write, zipped
 
 from sala.cli import main
 from sala.data import DATASETS, ImageStore, load_dataset, omniglot
@@ -51,20 +51,6 @@ def encoded(
 
 def grey(level: int) -> bytes:
     return encoded((level, level, level))
-
-
-def write(folder: Path, files: dict[str, bytes]) -> Path:
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder
-
-
-def zipped(path: Path, files: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return path
 
 
 def classes_of(*names: str, n_images: int = 2) -> dict[str, bytes]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from trees import write, zipped
 
 from sala.cli import main
 from sala.data import miniimagenet, tieredimagenet
@@ -62,20 +63,6 @@ def jpeg() -> bytes:
     pixels = np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(file, "JPEG")
     return file.getvalue()
-
-
-def write(folder: Path, files: dict[str, bytes]) -> Path:
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    return folder
-
-
-def zipped(path: Path, files: dict[str, bytes]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return path
 
 
 def photos() -> dict[str, bytes]:
