@@ -95,7 +95,6 @@ def _fetch_with_retries(url: str, part: Path, progress: Report | None) -> None:
             part.unlink(missing_ok=True)  # too large: nothing to continue
             raise
         except urllib.error.HTTPError as error:
-            error.close()  # it holds the connection
             error.close()
             if error.code == 416:  # nothing is left to fetch: the part is whole, or wrong, which the checksum will tell
                 return None
