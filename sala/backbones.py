@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +14,12 @@ from sala.errors import SalaError
 
 class Backbone(nn.Module):
     out_dim: int
+    out_map: tuple[int, int, int]  # [C, h, w]: the map that was flattened to the embedding, d = C h w
+    image_shape: tuple[int, int, int] | None = None  # [H, W, C] of the images it was built for
+    film_widths: tuple[int, ...] = ()  # channels of each layer that takes a scale and a shift, see `Conv4.forward`
+
+
+Film = Sequence[tuple[Tensor, Tensor]]  # for each layer (gamma, beta), [n, channels]: h <- (1 + gamma) h + beta
 
 
 class Conv4(Backbone):
@@ -27,12 +34,14 @@ class Conv4(Backbone):
         if image_size < 16:
             raise SalaError(f"Conv4 halves the image four times and needs at least 16 x 16 pixels; got {image_size}")
         self.blocks = nn.ModuleList(ConvBlock(in_channels if i == 0 else width, width) for i in range(4))
+        self.out_map = (width, image_size // 16, image_size // 16)
         self.out_dim = width * (image_size // 16) ** 2
+        self.film_widths = (width,) * 4
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, images: Tensor, film: Film | None = None) -> Tensor:
         x = images
-        for block in self.blocks:
-            x = block(x)
+        for i, block in enumerate(self.blocks):
+            x = block(x, film[i] if film else None)
         return x.flatten(1)
 
 
@@ -44,14 +53,22 @@ class ConvBlock(nn.Module):
         self.conv = nn.Conv2d(in_channels, out_channels, 3, padding=1)
         self.norm = nn.BatchNorm2d(out_channels)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, film: tuple[Tensor, Tensor] | None = None) -> Tensor:
         if self.training:
-            return F.max_pool2d(F.relu(self.norm(self.conv(x))), 2)
+            return F.max_pool2d(F.relu(_modulated(self.norm(self.conv(x)), film)), 2)
         assert self.norm.running_var is not None and self.norm.running_mean is not None and self.conv.bias is not None
         scale = self.norm.weight * (self.norm.running_var + self.norm.eps).rsqrt()
         kernel = self.conv.weight * scale[:, None, None, None]
         bias = (self.conv.bias - self.norm.running_mean) * scale + self.norm.bias
-        return F.relu(F.max_pool2d(F.conv2d(x, kernel, bias, padding=1), 2))  # ReLU after the pool: a quarter of it
+        x = _modulated(F.conv2d(x, kernel, bias, padding=1), film)
+        return F.relu(F.max_pool2d(x, 2))  # ReLU after the pool: a quarter of it
+
+
+def _modulated(x: Tensor, film: tuple[Tensor, Tensor] | None) -> Tensor:
+    if film is None:
+        return x
+    gamma, beta = (part[:, :, None, None] for part in film)
+    return (1 + gamma) * x + beta
 
 
 class ResNet12(Backbone):
@@ -66,6 +83,7 @@ class ResNet12(Backbone):
         channels = (in_channels, *widths)
         self.blocks = nn.Sequential(*(ResidualBlock(a, b) for a, b in zip(channels, widths, strict=False)))
         self.out_dim = widths[-1]
+        self.out_map = (widths[-1], 1, 1)
 
     def forward(self, images: Tensor) -> Tensor:
         features: Tensor = self.blocks(images)
@@ -93,6 +111,7 @@ class Identity(Backbone):
     def __init__(self, out_dim: int):
         super().__init__()
         self.out_dim = out_dim
+        self.out_map = (out_dim, 1, 1)
 
     def forward(self, features: Tensor) -> Tensor:
         return features
@@ -107,4 +126,18 @@ def build_backbone(name: str, image_shape: tuple[int, int, int]) -> Backbone:
         raise SalaError(f"there is no backbone {name!r}; the backbones are {', '.join(BACKBONES)}")
     height, _, channels = image_shape
     backbone = BACKBONES[name](channels, height)
+    backbone.image_shape = image_shape
     return backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+@contextmanager
+def unrecorded(network: nn.Module) -> Iterator[None]:
+    """What passes through in training mode is normalised by its own statistics and leaves no trace in the running ones."""
+    norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm2d) and m.track_running_stats]
+    for norm in norms:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.track_running_stats = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from sala.errors import SalaError, at_least
 from sala.methods import Method
 from sala.methods.base import checked_logits
 from sala.protocol import EpisodeShape
-from sala.sampler import EpisodeSampler, Rows, build_episode, images_of
+from sala.sampler import EpisodeRows, EpisodeSampler, Rows, build_episode, images_of
 
 EMBEDDING_BATCH = 128  # images; larger batches leave the processor's cache
 EPISODE_BATCH = 50
@@ -123,8 +123,12 @@ def embedded_episodes(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Episode]:
-    """Batches of episodes whose points are embeddings; each image of the store passes the network once."""
+    """Batches of episodes whose points are embeddings; each image of the store passes the network once, unless its
+    embedding depends on the task."""
     rows = [sampler.rows(i) for i in range(n_episodes)]
+    if embeddings.method.embeds_per_task:
+        yield from _embedded_per_task(embeddings, rows, sampler.shape.n_way, progress)
+        return
     points = [np.concatenate([r.support, r.query, r.unlabeled]) for r in rows]
     used, position = np.unique(np.stack(points), return_inverse=True)
     table = embeddings.of(used, progress=progress)
@@ -134,6 +138,19 @@ def embedded_episodes(
         yield build_episode(batch, table[index[start : start + EPISODE_BATCH].to(table.device)], sampler.shape.n_way)
 
 
+def _embedded_per_task(
+    embeddings: Embeddings, rows: list[EpisodeRows], n_way: int, progress: Callable[[int, int], None] | None
+) -> Iterator[Episode]:
+    """One episode at a time; the progress counts their images."""
+    for i, r in enumerate(rows, 1):
+        points = np.concatenate([r.support, r.query, r.unlabeled])
+        images = images_of(embeddings.store, points).to(embeddings.device)
+        episode = build_episode([r], images[None], n_way)
+        yield replace(episode, task=embeddings.method.embed(episode.task))
+        if progress:
+            progress(i * len(points), len(rows) * len(points))
+
+
 class Embeddings:
     """Embeddings of a store's images by a trained method; each image passes the network once, when it is first asked for."""
 
@@ -141,6 +158,10 @@ class Embeddings:
         self.method, self.store = method, store
         self._known: Rows = np.empty(0, np.int64)  # sorted
         self._table: Tensor | None = None
+
+    @property
+    def device(self) -> torch.device:
+        return next((p.device for p in self.method.parameters()), torch.device("cpu"))
 
     def of(self, rows: Rows, *, progress: Callable[[int, int], None] | None = None) -> Tensor:
         """[n, d], for sorted rows of the store without repetition."""
@@ -155,11 +176,10 @@ class Embeddings:
         return self._table[torch.from_numpy(np.searchsorted(self._known, rows)).to(self._table.device)]
 
     def _embed(self, rows: Rows, progress: Callable[[int, int], None] | None) -> Tensor:
-        device = next((p.device for p in self.method.parameters()), torch.device("cpu"))
         parts = []
         for start in range(0, len(rows), EMBEDDING_BATCH):
             images = images_of(self.store, rows[start : start + EMBEDDING_BATCH])
-            parts.append(self.method.embed_images(images.to(device)))
+            parts.append(self.method.embed_images(images.to(self.device)))
             if progress:
                 progress(min(start + EMBEDDING_BATCH, len(rows)), len(rows))
         return torch.cat(parts)

@@ -30,7 +30,7 @@ class RunLog:
             self._board = SummaryWriter(str(folder / "tensorboard"))
 
     def write(self, record: Record) -> None:
-        numbers: dict[str, Any] = {"loss": record.loss, "learning_rate": record.learning_rate}
+        numbers: dict[str, Any] = {"loss": record.loss, **record.notes, "learning_rate": record.learning_rate}
         if record.validation is not None:
             interval = record.validation.interval
             numbers |= {"val_accuracy": interval.mean, "val_ci95": interval.ci95, **record.validation.diagnostics}

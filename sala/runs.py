@@ -204,18 +204,16 @@ def _samplers(config: RunConfig, store: ImageStore) -> tuple[EpisodeSampler, Epi
 
 def _fresh_method(config: RunConfig, store: ImageStore) -> Method:
     torch.manual_seed(config.seed)
-    method = build_method(
+    return build_method(
         config.method,
         build_backbone(config.backbone, store.image_shape),
         config.options,
         selection_share=config.protocol.train.selection_share,
     )
-    method.image_shape = store.image_shape
-    return method
 
 
 def _note(method: Method, state: TrainState) -> dict[str, Any]:
-    return {**_position(state), "image_shape": method.image_shape}
+    return {**_position(state), "image_shape": method.backbone.image_shape}
 
 
 def _position(state: TrainState) -> dict[str, Any]:

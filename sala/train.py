@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from torch import Tensor, nn
@@ -44,12 +44,22 @@ class TrainState:
     episode: int = 0  # how many are done
     best_accuracy: float = -1.0
     best_episode: int = 0
-    loss_sum: float = 0.0  # since the last record
-    loss_count: int = 0
+    sums: dict[str, float] = field(default_factory=dict)  # of losses and notes, since the last record
+    n_summed: int = 0
 
     @classmethod
     def fresh(cls, method: Method, config: TrainConfig) -> TrainState:
         return cls({player: build_optimizer(method, player, config) for player in method.players})
+
+    def add(self, numbers: Mapping[str, float]) -> None:
+        for name, number in numbers.items():
+            self.sums[name] = self.sums.get(name, 0.0) + number
+
+    def take_means(self) -> dict[str, float]:
+        """The means since they were last taken."""
+        means = {name: total / self.n_summed for name, total in self.sums.items()}
+        self.sums, self.n_summed = {}, 0
+        return means
 
 
 @dataclass(frozen=True)
@@ -57,10 +67,11 @@ class Record:
     """One line of the log: what a stretch of training and the validation after it gave."""
 
     episode: int
-    loss: float
+    loss: float  # of the first player
     learning_rate: float
     validation: Result | None
     is_best: bool
+    notes: dict[str, float] = field(default_factory=dict)  # losses of other players, and what the method noted
 
 
 def train(
@@ -81,18 +92,20 @@ def train(
     while state.episode < config.n_episodes and not should_stop():
         method.progress = (state.episode + 1) / config.n_episodes  # 1 in the last episode
         episode = episodes.episode(state.episode, with_unlabeled=method.trains_on_unlabeled)
+        losses = {}
         for player, optimizer in state.optimizers.items():
             loss = method.loss(episode.task, episode.query_labels, player)
-            state.loss_sum += _finite(loss, player, state.episode)  # before the step: bad gradients never reach weights
+            losses[f"loss_{player}"] = _finite(loss, player, state.episode)  # first: bad gradients never reach weights
             step(method, optimizer, loss, config.learning_rate_at(state.episode))
+        state.add(losses | method.notes)
         state.episode += 1
-        state.loss_count += 1
+        state.n_summed += 1
         if state.episode % config.validate_every == 0 or state.episode == config.n_episodes:
             record = _record(method, config, state, validate)
             if on_record:
                 on_record(state, record)
         if on_episode:
-            on_episode(state, loss.item())
+            on_episode(state, next(iter(losses.values())))
     return state
 
 
@@ -131,11 +144,11 @@ def _finite(loss: Tensor, player: str, i: int) -> float:
 def _record(
     method: Method, config: TrainConfig, state: TrainState, validate: Callable[[Method], Result] | None
 ) -> Record:
-    loss = state.loss_sum / state.loss_count
-    state.loss_sum, state.loss_count = 0.0, 0
+    means = state.take_means()
+    loss = means.pop(f"loss_{method.players[0]}")
     result = validate(method) if validate else None
     is_best = result is not None and result.accuracy > state.best_accuracy
     if result is not None and is_best:
         state.best_accuracy, state.best_episode = result.accuracy, state.episode
     rate = config.learning_rate_at(state.episode - 1)
-    return Record(state.episode, loss, rate, result, is_best)
+    return Record(state.episode, loss, rate, result, is_best, means)

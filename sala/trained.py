@@ -41,7 +41,6 @@ def load(folder: Path | str, *, weights: str = "best", method: type[Method] | st
         selection_share=config.protocol.train.selection_share,
     )
     load_weights(path, built, tensors)
-    built.image_shape = _image_shape(path, note)
     return built.eval()
 
 
@@ -87,9 +86,9 @@ def evaluate_run(
     _check_same_method(folder, config, method)
     trained = load(folder, weights=weights, method=method)
     store = config.open_store()
-    if store.image_shape != trained.image_shape:
+    if store.image_shape != trained.backbone.image_shape:
         raise SalaError(
-            f"{folder} was trained on images of {trained.image_shape}, and {store.name} has {store.image_shape}"
+            f"{folder} was trained on images of {trained.backbone.image_shape}, and {store.name} has {store.image_shape}"
         )
     samplers = {name: fixed_sampler(store, shape, split, config.protocol) for name, shape in shapes.items()}
     embeddings = Embeddings(trained, store)

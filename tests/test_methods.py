@@ -37,8 +37,9 @@ def images_task(
 @pytest.mark.parametrize("n_way", [2, 5])
 def test_logits_have_a_row_a_query_and_a_column_a_class(name: str, n_way: int) -> None:
     task = random_task(n_way=n_way, n_query=9)
-    logits = on_features(name).logits(task)
-    assert logits.shape == (9, n_way)
+    method = on_features(name)
+    logits = method.logits(task)
+    assert logits.shape == (9, n_way + method.n_extra)
     assert torch.isfinite(logits).all()
 
 
@@ -61,7 +62,8 @@ def test_renumbering_the_classes_renumbers_the_logits(name: str) -> None:
     task, method = random_task(shots=(1, 2, 3)), on_features(name)
     new_number = torch.tensor([2, 0, 1])
     renamed = replace(task, labels=new_number[task.labels])
-    assert_close(method.logits(renamed)[:, new_number], method.logits(task))
+    extra = torch.arange(3, 3 + method.n_extra)
+    assert_close(method.logits(renamed)[:, torch.cat([new_number, extra])], method.logits(task))
 
 
 @every_method
@@ -144,7 +146,7 @@ def test_pseudo_labels_are_probabilities_of_the_unlabeled_points(name: str) -> N
     task = random_task(batch=(2,), n_unlabeled=8)
     labels = on_features(name).pseudo_labels(task)
     if labels is None:
-        assert not METHODS[name].trains_on_unlabeled
+        assert not METHODS[name].tests_on_unlabeled
         return
     assert labels.probabilities.shape == (2, 8, 3)
     assert labels.selected.shape == (2, 8)

@@ -14,16 +14,23 @@ from typing import Any
 from sala.backbones import Backbone
 from sala.errors import SalaError
 from sala.methods.base import Method
-from sala.methods.kmeans import SoftKMeans
+from sala.methods.kmeans import MaskedSoftKMeans, SemiInference, SoftKMeans, SoftKMeansCluster
 from sala.methods.plugins import from_entry_point, from_file, installed_plugins, is_file
 from sala.methods.protonet import ProtoNet
 from sala.methods.sala import SALA
+from sala.methods.tadam import TADAM
+from sala.methods.tpn import TPN
 
 __all__ = ["METHODS", "Method", "build_method", "method_class", "method_options"]
 
 METHODS: dict[str, type[Method]] = {
     "protonet": ProtoNet,
+    "semi-inference": SemiInference,
     "soft-kmeans": SoftKMeans,
+    "soft-kmeans-cluster": SoftKMeansCluster,
+    "masked-soft-kmeans": MaskedSoftKMeans,
+    "tpn": TPN,
+    "tadam": TADAM,
     "sala": SALA,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
@@ -23,17 +24,20 @@ class Method(nn.Module):
 
     paper: ClassVar[str] = ""  # authors, venue, year
     trains_on_unlabeled: ClassVar[bool] = True  # if not, training episodes come without unlabelled images
-    players: ClassVar[tuple[str, ...]] = ("classifier",)  # who is stepped in turn by the loop, each on its own loss
+    tests_on_unlabeled: ClassVar[bool] = True  # if not, unlabelled images have no influence on the class scores
+    players: tuple[str, ...] = ("classifier",)  # who is stepped in turn by the loop, each on its own loss
+    n_extra: int = 0  # columns of the logits beyond the classes ("none of them"); a query that falls there is an error
+    embeds_per_task: bool = False  # if so, an image's embedding depends on its task and cannot be kept for another
 
     progress: float = 1.0  # of the training, in (0, 1]; set by the loop, read in training mode only
     selection_share: float = 1.0  # M0 / M, from the protocol; read by methods that select
-    image_shape: tuple[int, int, int] | None = None  # [H, W, C] of the images it was built for
 
     def __init__(self, backbone: Backbone):
         super().__init__()
         self.backbone = backbone
+        self.notes: dict[str, float] = {}  # written by `loss`: numbers of which the log shows the mean
 
-    def logits(self, task: Task) -> Tensor:  # -> [..., Q, n_way]
+    def logits(self, task: Task) -> Tensor:  # -> [..., Q, n_way + n_extra]
         """Class scores of the queries of an embedded task."""
         raise NotImplementedError
 
@@ -51,18 +55,13 @@ class Method(nn.Module):
 
     def embed(self, task: Task) -> Task:
         """The task with embeddings in place of images, all from one pass, so they share one batch-norm batch."""
-        parts = [task.support, task.unlabeled, task.query]
-        n_batch = task.labels.ndim - 1
-        if self.training and n_batch:
+        if self.training and task.labels.ndim > 1:
             raise ValueError("in training each episode is a batch-norm batch of its own: embed one task at a time")
-        points = torch.cat(parts, dim=n_batch)
-        embedded = self.embed_images(points.flatten(0, n_batch)).reshape(*points.shape[: n_batch + 1], -1)
-        support, unlabeled, query = torch.split(embedded, [part.shape[n_batch] for part in parts], dim=n_batch)
-        return replace(task, support=support, unlabeled=unlabeled, query=query)
+        return map_points(task, self.embed_images)
 
     def embed_images(self, images: Tensor) -> Tensor:  # [n, C, H, W] -> [n, d]
         """Embeddings of images; bytes are scaled to [0, 1]."""
-        points: Tensor = self.backbone(images.float() / 255 if images.dtype == torch.uint8 else images)
+        points: Tensor = self.backbone(in_unit_range(images))
         return points
 
     def pseudo_labels(self, task: Task) -> PseudoLabels | None:
@@ -73,15 +72,34 @@ class Method(nn.Module):
         """Numbers worth a line in the log, from a batch of embedded tasks."""
         return {}
 
+    def samples(self, task: Task) -> Tensor | None:  # -> [..., n, C, H, W]
+        """Images that the method makes up for a task of images; None if it makes none."""
+        return None
+
+
+def map_points(task: Task, function: Callable[[Tensor], Tensor]) -> Task:
+    """The task with `function` applied to all its points at once: `[n, *x] -> [n, d]`, episodes one after another."""
+    parts = [task.support, task.unlabeled, task.query]
+    n_batch = task.labels.ndim - 1
+    points = torch.cat(parts, dim=n_batch)
+    mapped = function(points.flatten(0, n_batch)).reshape(*points.shape[: n_batch + 1], -1)
+    support, unlabeled, query = torch.split(mapped, [part.shape[n_batch] for part in parts], dim=n_batch)
+    return replace(task, support=support, unlabeled=unlabeled, query=query)
+
+
+def in_unit_range(images: Tensor) -> Tensor:
+    """Bytes scaled to [0, 1]; floats as they are."""
+    return images.float() / 255 if images.dtype == torch.uint8 else images
+
 
 def checked_logits(logits: Tensor, task: Task, method: Method) -> Tensor:
     """The class scores, if there is one for each query and class: others might be broadcast to a wrong accuracy."""
-    wanted = (*task.query.shape[: task.labels.ndim], task.n_way)
+    wanted = (*task.query.shape[: task.labels.ndim], task.n_way + method.n_extra)
     if not isinstance(logits, Tensor) or logits.shape != wanted:
         got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise SalaError(f"the logits of {type(method).__name__} are {got}; queries and classes make it {list(wanted)}")
     return logits
 
 
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:  # [..., Q, n_way], [..., Q] -> scalar
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:  # [..., Q, k], [..., Q] -> scalar
     return F.cross_entropy(logits.flatten(0, -2), labels.flatten())

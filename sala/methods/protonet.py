@@ -18,7 +18,7 @@ class ProtoNet(Method):
     """
 
     paper = "Snell et al., NeurIPS 2017"
-    trains_on_unlabeled = False
+    trains_on_unlabeled = tests_on_unlabeled = False
 
     def logits(self, task: Task) -> Tensor:
         prototypes = class_means(task.support, task.labels, task.n_way)  # eq. 1
