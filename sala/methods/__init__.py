@@ -15,6 +15,7 @@ from sala.backbones import Backbone
 from sala.errors import SalaError
 from sala.methods.base import Method
 from sala.methods.kmeans import MaskedSoftKMeans, SemiInference, SoftKMeans, SoftKMeansCluster
+from sala.methods.metagan import MetaGAN
 from sala.methods.plugins import from_entry_point, from_file, installed_plugins, is_file
 from sala.methods.protonet import ProtoNet
 from sala.methods.sala import SALA
@@ -31,6 +32,7 @@ METHODS: dict[str, type[Method]] = {
     "masked-soft-kmeans": MaskedSoftKMeans,
     "tpn": TPN,
     "tadam": TADAM,
+    "metagan": MetaGAN,
     "sala": SALA,
 }
 

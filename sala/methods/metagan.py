@@ -1,0 +1,197 @@
+"""MetaGAN: a generator that imitates the task teaches the classifier where the classes end."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sala.backbones import Backbone, unrecorded
+from sala.episode import Task
+from sala.errors import SalaError
+from sala.methods.base import Method, cross_entropy, in_unit_range
+from sala.stages import class_means, squared_distances
+
+PLAYERS = ("discriminator", "generator")
+
+
+class MetaGAN(Method):
+    """A prototype classifier with one class more, "fake", trained against a generator that is conditioned on the task.
+
+    Zhang et al., NeurIPS 2018.
+
+    1. l_k(x) = b - a ||g(x) - c_k||^2 for the N classes, and 0 for the fake one     (a > 0 and b learned)
+    2. p_real(x) = sigmoid(LSE_k l_k(x)),  p(k | x, real) = softmax_k l_k(x)
+    3. h_T = mean over the support of an encoder's features;  x' = G(z, h_T), z normal
+    4. discriminator: L_D = - E_Q log p(y | x, real) - E_U log p_real(x) - E_G log(1 - p_real(x'))
+    5. generator:     L_G = - E_G log p_real(x')
+       or, with `generator_loss="matching"`, ||E_U g(x) - E_G g(x')||^2
+
+    Unlabelled images are real ones of no known class, and enter in training alone; at test this is a Prototypical Network. In
+    a task without them the queries take their part. `adversary=False` removes the generator and L_D's last two terms.
+
+    Deviations: no code was released, and the paper's own classifiers are MAML and a Relation Network; this one is the
+    prototype head on the common backbone. The offset b is needed: without it LSE_k l_k <= log N, whatever x is
+    (test_without_its_offset_nothing_could_be_called_real); it starts at the mean distance of the first episode. The
+    generator is small (its step must be affordable on a CPU), ends in the range of real images, and the optimiser is the common
+    Adam for both players. Fakes pass batch norm as a batch of their own and leave no trace in its running statistics.
+    Distractors count as real: nothing here could reject them. Noise is a function of the task's images, so that a training
+    can be repeated bit for bit.
+    """
+
+    paper = "Zhang et al., NeurIPS 2018"
+    tests_on_unlabeled = False
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        *,
+        adversary: bool = True,
+        generator_loss: Literal["non-saturating", "matching"] = "non-saturating",
+        noise: int = 100,  # dimensions of z
+        width: int = 16,  # channels of the generator at full size
+    ):
+        super().__init__(backbone)
+        self.generator_loss = generator_loss
+        self.log_scale = nn.Parameter(torch.zeros(()))  # log a
+        self.offset = nn.Parameter(torch.zeros(()))  # b
+        self.register_buffer("has_offset", torch.tensor(False))
+        self.generator = None
+        if adversary and backbone.image_shape is not None:  # ready-made features have no image to imitate
+            self.generator = Generator(backbone.image_shape, noise=noise, width=width)
+        self.players = PLAYERS if self.generator is not None else PLAYERS[:1]
+
+    def logits(self, task: Task) -> Tensor:
+        return self.class_scores(task.query, class_means(task.support, task.labels, task.n_way))
+
+    def class_scores(self, points: Tensor, prototypes: Tensor) -> Tensor:  # [..., n, d], [..., k, d] -> [..., n, k]
+        """l_k; that of the fake class is 0"""
+        return self.offset - self.log_scale.exp() * squared_distances(points, prototypes)
+
+    def parameters_of(self, player: str) -> list[nn.Parameter]:
+        made = [] if self.generator is None else list(self.generator.parameters())
+        if player == "generator":
+            return made
+        return [p for p in self.parameters() if not any(p is other for other in made)]
+
+    def loss(self, task: Task, query_labels: Tensor, player: str = "discriminator") -> Tensor:
+        if player not in self.players:
+            raise SalaError(f"MetaGAN's players are {', '.join(self.players)}; got {player!r}")
+        if player == "generator":
+            return self.loss_of_generator(task)
+        embedded = self.embed(task)
+        prototypes = class_means(embedded.support, embedded.labels, task.n_way)
+        self._place_offset(embedded.query, prototypes)
+        on_labels = cross_entropy(self.class_scores(embedded.query, prototypes), query_labels)
+        if self.generator is None:
+            return on_labels
+        real = self.class_scores(_real(embedded), prototypes)
+        fake = self.class_scores(self.embed_fakes(self.made_up(task, player).detach()), prototypes)
+        self.notes["real_accuracy"] = float((real.logsumexp(-1) > 0).float().mean())
+        self.notes["fake_accuracy"] = float((fake.logsumexp(-1) < 0).float().mean())
+        return on_labels - log_p_real(real).mean() - log_p_fake(fake).mean()
+
+    def loss_of_generator(self, task: Task) -> Tensor:
+        with torch.no_grad(), unrecorded(self.backbone):  # the discriminator stands still
+            embedded = self.embed(task)
+            prototypes = class_means(embedded.support, embedded.labels, task.n_way)
+        fakes = self.embed_fakes(self.made_up(task, "generator"))
+        if self.generator_loss == "matching":
+            return (_real(embedded).mean(-2) - fakes.mean(-2)).square().sum(-1).mean()
+        return -log_p_real(self.class_scores(fakes, prototypes)).mean()
+
+    @torch.no_grad()
+    def _place_offset(self, queries: Tensor, prototypes: Tensor) -> None:
+        """Once: in the middle of the distances, where real and fake are equally likely."""
+        if self.training and not self.has_offset:
+            self.offset.copy_(squared_distances(queries, prototypes).mean())
+            self.has_offset.fill_(True)
+
+    def embed_fakes(self, fakes: Tensor) -> Tensor:
+        with unrecorded(self.backbone):
+            return self.embed_images(fakes)
+
+    def made_up(self, task: Task, player: str) -> Tensor:  # -> [n, C, H, W]
+        """As many fakes as there are real images in the unsupervised part of the loss."""
+        assert self.generator is not None
+        z = noise_of(task, len(_real(task)), self.generator.noise, salt=PLAYERS.index(player))
+        fakes: Tensor = self.generator(in_unit_range(task.support), z)
+        return fakes
+
+    def samples(self, task: Task) -> Tensor | None:
+        return None if self.generator is None else self.made_up(task, "generator")
+
+
+def _real(task: Task) -> Tensor:
+    """Q^u: the unlabelled points, or the queries of a purely supervised task."""
+    return task.unlabeled if task.unlabeled.shape[task.labels.ndim - 1] else task.query
+
+
+def log_p_real(scores: Tensor) -> Tensor:  # [..., n, k] -> [..., n]
+    """log sigmoid(LSE_k l_k)"""
+    return F.logsigmoid(scores.logsumexp(-1))
+
+
+def log_p_fake(scores: Tensor) -> Tensor:  # [..., n, k] -> [..., n]
+    """log(1 - sigmoid(LSE_k l_k))"""
+    return F.logsigmoid(-scores.logsumexp(-1))
+
+
+def noise_of(task: Task, n: int, dim: int, salt: int = 0) -> Tensor:  # -> [n, dim]
+    """Normal noise, the same for the same images in whatever order."""
+    content = in_unit_range(task.support).double().sum() * 255 + in_unit_range(task.query).double().sum()
+    generator = torch.Generator().manual_seed(2 * int(1e3 * content.item()) + salt)
+    return torch.randn(n, dim, generator=generator).to(task.support.device)
+
+
+class Generator(nn.Module):
+    """G(z, h_T): the noise and the task's code become a small map, which is doubled and convolved up to the image's size."""
+
+    def __init__(self, image_shape: tuple[int, int, int], *, noise: int, width: int, code: int = 64):
+        super().__init__()
+        size, _, channels = image_shape
+        self.noise, self.sizes = noise, map_sizes(size)
+        widths = [min(128, width * 2**i) for i in reversed(range(len(self.sizes)))]  # smallest map first
+        self.encoder = DatasetEncoder(channels, code)
+        self.first = nn.Linear(noise + code, widths[0] * self.sizes[0] ** 2)
+        self.convolutions = nn.ModuleList(
+            nn.Conv2d(a, b, 3, padding=1) for a, b in zip(widths, widths[1:], strict=False)
+        )
+        self.last = nn.Conv2d(widths[-1], channels, 3, padding=1)
+
+    def forward(self, support: Tensor, z: Tensor) -> Tensor:  # [S, C, H, W], [n, noise] -> [n, C, H, W] in (0, 1)
+        h = self.encoder(support).expand(len(z), -1)
+        x = F.leaky_relu(self.first(torch.cat([z, h], -1)), 0.2)
+        x = x.reshape(len(z), -1, self.sizes[0], self.sizes[0]).to(memory_format=torch.channels_last)
+        for size, convolution in zip(self.sizes[1:], self.convolutions, strict=True):
+            x = F.leaky_relu(convolution(F.interpolate(x, size=(size, size))), 0.2)
+        image: Tensor = self.last(x).sigmoid()
+        return image
+
+
+def map_sizes(image_size: int) -> list[int]:
+    """Sides of the generator's maps, each about twice the one before: 7, 14, 28; 6, 11, 21, 42, 84."""
+    sizes = [image_size]
+    while sizes[0] > 8:
+        sizes.insert(0, (sizes[0] + 1) // 2)
+    return sizes
+
+
+class DatasetEncoder(nn.Module):
+    """h_T: an instance encoder on each image of the support, then the mean, so that no order or number matters."""
+
+    def __init__(self, channels: int, code: int):
+        super().__init__()
+        widths = (channels, 32, 64, 64)
+        layers: list[nn.Module] = []
+        for a, b in zip(widths, widths[1:], strict=False):
+            layers += [nn.Conv2d(a, b, 3, stride=2, padding=1), nn.LeakyReLU(0.2)]
+        self.instances = nn.Sequential(*layers)
+        self.project = nn.Linear(widths[-1], code)
+
+    def forward(self, support: Tensor) -> Tensor:  # [S, C, H, W] -> [code]
+        features = self.instances(support).mean((-2, -1))
+        h: Tensor = self.project(features).mean(0)
+        return h
