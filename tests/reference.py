@@ -71,3 +71,116 @@ def logits(queries: list[Vector], prototypes: list[Vector], weights: list[Vector
 def ramp(t: float, eta: float) -> float:
     """SALA eq. 8."""
     return math.exp(-eta * (1 - t) ** 2)
+
+
+def cluster_log_density(x: Vector, centre: Vector, radius: float, half: float) -> float:
+    """Ren et al., sec. 3.1.2: -D / r^2 - A(r); the released code has 2 r^2 (half = 1/2)."""
+    return -half * distance(x, centre) / radius**2 - math.log(radius) - 0.5 * math.log(2 * math.pi)
+
+
+def cluster_logits(
+    support: list[Vector], labels: list[int], unlabeled: list[Vector], queries: list[Vector], n_way: int,
+    radius: float, released: bool,
+) -> list[Vector]:  # fmt: skip
+    """Ren et al., sec. 3.1.2: N classes of radius 1 and one cluster at the origin; all centres move once."""
+    half = 0.5 if released else 1.0
+    radii = [1.0] * n_way + [radius]
+    centres = [class_mean(support, labels, c) for c in range(n_way)] + [[0.0] * len(support[0])]
+    table = []
+    for u in unlabeled:
+        exps = [math.exp(cluster_log_density(u, p, r, half)) for p, r in zip(centres, radii, strict=True)]
+        table.append([e / sum(exps) for e in exps])
+    moved = []
+    for c in range(n_way + 1):
+        total = sum(1.0 for y in labels if y == c) + sum(z[c] for z in table)
+        point = []
+        for j in range(len(support[0])):
+            value = sum(x[j] for x, y in zip(support, labels, strict=True) if y == c)
+            value += sum(z[c] * u[j] for z, u in zip(table, unlabeled, strict=True))
+            point.append(value / (total or 1.0))
+        moved.append(point)
+    if released:
+        return [[cluster_log_density(q, p, r, half) for p, r in zip(moved, radii, strict=True)] for q in queries]
+    return logits(queries, moved[:n_way])
+
+
+def mask_statistics(column: Vector) -> Vector:
+    """Ren et al., sec. 3.1.3: min, max, variance, skewness, excess kurtosis of one class's normalised distances."""
+    n = len(column)
+    mean = sum(column) / n
+    variance = sum((d - mean) ** 2 for d in column) / n or 1.0
+    skewness = sum((d - mean) ** 3 for d in column) / n / math.sqrt(variance) ** 3
+    kurtosis = sum((d - mean) ** 4 for d in column) / n / variance**2 - 3
+    return [min(column), max(column), variance, skewness, kurtosis]
+
+
+def masked_weights(
+    unlabeled: list[Vector], prototypes: list[Vector],
+    w1: list[Vector], b1: Vector, w2: list[Vector], b2: Vector, power: int = 1,
+) -> list[Vector]:  # fmt: skip
+    """Ren et al., sec. 3.1.3: z_jc m_jc, m_jc = sigmoid(gamma_c (beta_c - d_jc))."""
+    table = [[distance(u, p) for p in prototypes] for u in unlabeled]
+    weights = [[0.0] * len(prototypes) for _ in unlabeled]
+    for c in range(len(prototypes)):
+        mean = sum(row[c] for row in table) / len(table)
+        column = [row[c] / mean for row in table]
+        features = mask_statistics(column)
+        hidden = [
+            math.tanh(b + sum(w * f for w, f in zip(ws, features, strict=True))) for ws, b in zip(w1, b1, strict=True)
+        ]
+        outs = [b + sum(w * h for w, h in zip(ws, hidden, strict=True)) for ws, b in zip(w2, b2, strict=True)]
+        beta, gamma = math.exp(outs[0]), math.exp(outs[2])
+        for j, d in enumerate(column):
+            m = 1 / (1 + math.exp(-gamma * (beta - d)))
+            weights[j][c] = softmax_of_negatives(table[j])[c] * m**power
+    return weights
+
+
+def weighted_prototypes(
+    support: list[Vector], labels: list[int], unlabeled: list[Vector], weights: list[Vector]
+) -> list[Vector]:
+    """Class means of the support together with weighted unlabelled points."""
+    refined = []
+    for c in range(len(weights[0])):
+        total = sum(1.0 for y in labels if y == c) + sum(w[c] for w in weights)
+        refined.append([
+            (sum(x[j] for x, y in zip(support, labels, strict=True) if y == c)
+             + sum(w[c] * u[j] for w, u in zip(weights, unlabeled, strict=True))) / total
+            for j in range(len(support[0]))
+        ])  # fmt: skip
+    return refined
+
+
+def propagation_graph(points: list[Vector], sigmas: Vector, k: int) -> list[Vector]:
+    """Liu et al., eqs. 2 and 3: S of the graph of k nearest neighbours, a point being its own neighbour."""
+    n = len(points)
+    scaled = [[v / s for v in x] for x, s in zip(points, sigmas, strict=True)]
+    full = [[math.exp(-distance(a, b) / len(a) / 2) for b in scaled] for a in scaled]
+    near = [sorted(range(n), key=lambda j: -row[j])[:k] for row in full]
+    graph = [[full[i][j] if j in near[i] or i in near[j] else 0.0 for j in range(n)] for i in range(n)]
+    degree = [sum(row) for row in graph]
+    return [[graph[i][j] / math.sqrt(degree[i] * degree[j]) for j in range(n)] for i in range(n)]
+
+
+def propagate_by_iteration(graph: list[Vector], seeds: list[Vector], alpha: float, n_steps: int) -> list[Vector]:
+    """Zhou et al., NeurIPS 2003: F <- alpha S F + Y, from F = Y."""
+    n, ways = len(graph), len(seeds[0])
+    state = [row[:] for row in seeds]
+    for _ in range(n_steps):
+        state = [
+            [seeds[i][c] + alpha * sum(graph[i][j] * state[j][c] for j in range(n)) for c in range(ways)]
+            for i in range(n)
+        ]
+    return state
+
+
+def swish(x: float) -> float:
+    return x / (1 + math.exp(-x))
+
+
+def log_sigmoid(x: float) -> float:
+    return -math.log(1 + math.exp(-x))
+
+
+def log_sum_exp(values: Vector) -> float:
+    return math.log(sum(math.exp(v) for v in values))

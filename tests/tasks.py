@@ -35,3 +35,36 @@ def on_features(
     """A method on ready-made embeddings, with fixed random parameters."""
     torch.manual_seed(seed)
     return build_method(name, Identity(d), options).to(dtype).eval()
+
+
+def images_task(
+    n_way: int = 3, n_unlabeled: int = 4, seed: int = 0, batch: tuple[int, ...] = ()
+) -> tuple[Task, torch.Tensor]:
+    """A one-shot task of random images, two queries a class, and the queries' labels."""
+    g = torch.Generator().manual_seed(seed)
+    labels = torch.arange(n_way)
+
+    def images(n: int) -> torch.Tensor:
+        return torch.randint(0, 256, (*batch, n, 1, 28, 28), generator=g, dtype=torch.uint8)
+
+    task = Task(images(n_way), labels.expand(*batch, -1), images(n_unlabeled), images(2 * n_way), n_way)
+    return task, labels.repeat(2).expand(*batch, -1)
+
+
+def lists(task: Task) -> tuple[list, list, list, list]:  # type: ignore[type-arg]
+    """Support, labels, unlabelled and query points for the slow twins."""
+    return task.support.tolist(), task.labels.tolist(), task.unlabeled.tolist(), task.query.tolist()
+
+
+def as_tensor(rows: list[list[float]]) -> torch.Tensor:
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def gradients_agree(method: Method, task: Task) -> None:
+    """The gradients to all points and parameters are those of finite differences."""
+    parts = [part.clone().requires_grad_() for part in (task.support, task.unlabeled, task.query)]
+
+    def probabilities(support: torch.Tensor, unlabeled: torch.Tensor, query: torch.Tensor, *_: object) -> torch.Tensor:
+        return method.logits(Task(support, task.labels, unlabeled, query, task.n_way)).log_softmax(-1)
+
+    assert torch.autograd.gradcheck(probabilities, (*parts, *method.parameters()))

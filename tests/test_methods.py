@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tasks import on_features, random_task
+from tasks import images_task, on_features, random_task
 from torch.testing import assert_close
 
 from sala.backbones import build_backbone
@@ -18,19 +18,6 @@ from sala.methods.base import cross_entropy
 from sala.train import TrainConfig, TrainState, step
 
 every_method = pytest.mark.parametrize("name", METHODS)
-
-
-def images_task(
-    n_way: int = 3, n_unlabeled: int = 4, seed: int = 0, batch: tuple[int, ...] = ()
-) -> tuple[Task, torch.Tensor]:
-    g = torch.Generator().manual_seed(seed)
-    labels = torch.arange(n_way)
-
-    def images(n: int) -> torch.Tensor:
-        return torch.randint(0, 256, (*batch, n, 1, 28, 28), generator=g, dtype=torch.uint8)
-
-    task = Task(images(n_way), labels.expand(*batch, -1), images(n_unlabeled), images(2 * n_way), n_way)
-    return task, labels.repeat(2).expand(*batch, -1)
 
 
 @every_method

@@ -7,21 +7,13 @@ from dataclasses import replace
 import pytest
 import reference
 import torch
-from tasks import on_features, random_task
+from tasks import as_tensor, gradients_agree, lists, on_features, random_task
 from torch.testing import assert_close
 
 from sala.episode import Task
 from sala.methods import METHODS
 from sala.methods.sala import SALA, MetricNetwork
 from sala.stages import refine, squared_distances
-
-
-def lists(task: Task) -> tuple[list, list, list, list]:  # type: ignore[type-arg]
-    return task.support.tolist(), task.labels.tolist(), task.unlabeled.tolist(), task.query.tolist()
-
-
-def as_tensor(rows: list[list[float]]) -> torch.Tensor:
-    return torch.tensor(rows, dtype=torch.float64)
 
 
 def slow_weights(method: SALA, task: Task) -> list[list[float]]:
@@ -142,13 +134,7 @@ def test_flow_lets_the_gradient_through_the_assignments() -> None:
 
 
 def test_gradients_of_sala_match_finite_differences() -> None:
-    method = on_features("sala", d=4)
-    task = random_task(d=4)
-    parts = [part.clone().requires_grad_() for part in (task.support, task.unlabeled, task.query)]
-    weights = list(method.parameters())
-    assert torch.autograd.gradcheck(
-        lambda s, u, q, *_: method.logits(Task(s, task.labels, u, q, 3)).log_softmax(-1), (*parts, *weights)
-    )
+    gradients_agree(on_features("sala", d=4), random_task(d=4))
 
 
 def test_constant_weights_are_half_the_euclidean_metric() -> None:

@@ -126,7 +126,7 @@ class SoftKMeansCluster(Method):
         return PseudoLabels(scores[..., :-1].softmax(-1), scores.argmax(-1) < task.n_way)
 
     def diagnostics(self, task: Task) -> dict[str, float]:
-        return {"distractor_radius": float(self.log_radius.exp())}
+        return {"distractor_radius": self.log_radius.exp().item()}
 
 
 class MaskedSoftKMeans(Method):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -50,12 +51,16 @@ class MetaGAN(Method):
         *,
         adversary: bool = True,
         generator_loss: Literal["non-saturating", "matching"] = "non-saturating",
+        scale: float | None = None,  # a at the beginning; None: 1 / sqrt(d)
         noise: int = 100,  # dimensions of z
         width: int = 16,  # channels of the generator at full size
     ):
         super().__init__(backbone)
         self.generator_loss = generator_loss
-        self.log_scale = nn.Parameter(torch.zeros(()))  # log a
+        first = backbone.out_dim**-0.5 if scale is None else scale
+        if not first > 0:
+            raise SalaError(f"scale must be above 0; got {first:g}")
+        self.log_scale = nn.Parameter(torch.tensor(math.log(first)))  # log a
         self.offset = nn.Parameter(torch.zeros(()))  # b
         self.register_buffer("has_offset", torch.tensor(False))
         self.generator = None
@@ -106,7 +111,7 @@ class MetaGAN(Method):
     def _place_offset(self, queries: Tensor, prototypes: Tensor) -> None:
         """Once: in the middle of the distances, where real and fake are equally likely."""
         if self.training and not self.has_offset:
-            self.offset.copy_(squared_distances(queries, prototypes).mean())
+            self.offset.copy_(self.log_scale.exp() * squared_distances(queries, prototypes).mean())
             self.has_offset.fill_(True)
 
     def embed_fakes(self, fakes: Tensor) -> Tensor:

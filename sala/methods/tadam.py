@@ -82,16 +82,18 @@ class TADAM(Method):
 
     def loss(self, task: Task, query_labels: Tensor, player: str = "classifier") -> Tensor:
         loss = super().loss(task, query_labels, player)
-        return loss + MULTIPLIER_PENALTY / 2 * self.conditions.multipliers.square().sum() if self.variant == "B" else loss
+        return (
+            loss + MULTIPLIER_PENALTY / 2 * self.conditions.multipliers.square().sum() if self.variant == "B" else loss
+        )
 
     def pseudo_labels(self, task: Task) -> PseudoLabels:
         z = self.assignments(task)
         return PseudoLabels(z, z.new_ones(z.shape[:-1]).bool())
 
     def diagnostics(self, task: Task) -> dict[str, float]:
-        numbers = {"metric_scale": float(self.log_scale.exp())}
+        numbers = {"metric_scale": self.log_scale.exp().item()}
         if self.variant == "B":
-            numbers["condition_multiplier"] = float(self.conditions.multipliers.abs().mean())
+            numbers["condition_multiplier"] = self.conditions.multipliers.abs().mean().item()
         return numbers
 
 
@@ -102,7 +104,9 @@ class TaskConditions(nn.Module):
         super().__init__()
         self.gammas = nn.ModuleList(ResidualNetwork(dim, width) for width in widths)
         self.betas = nn.ModuleList(ResidualNetwork(dim, width) for width in widths)
-        self.multipliers = nn.Parameter(torch.zeros(2, len(widths)))  # gamma_0 and beta_0: at first there is no condition
+        self.multipliers = nn.Parameter(
+            torch.zeros(2, len(widths))
+        )  # gamma_0 and beta_0: at first there is no condition
 
     def forward(self, task_vector: Tensor) -> Film:
         gamma_0, beta_0 = self.multipliers

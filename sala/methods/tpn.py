@@ -97,7 +97,9 @@ class TPN(Method):
         return similarities(known, known), similarities(scaled.query, known)
 
     def _a_graph_for_each(self, task: Task, base: Tensor, queries: Tensor) -> Rows:
-        F_star = propagate(bordered(base, queries), self._seeds(task, base.shape[-1] + 1)[..., None, :, :], self.k, self.alpha)
+        F_star = propagate(
+            bordered(base, queries), self._seeds(task, base.shape[-1] + 1)[..., None, :, :], self.k, self.alpha
+        )
         return Rows(F_star[..., : task.labels.shape[-1], :], F_star[..., -1, :])
 
     def _all_in_one_graph(self, scaled: Task) -> Rows:

@@ -1,0 +1,198 @@
+"""MetaGAN: the (N+1)-way reading, the two players, and a generator that follows the task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import reference
+import torch
+from tasks import as_tensor, images_task, on_features, random_task
+from torch.testing import assert_close
+
+from sala.backbones import build_backbone
+from sala.errors import SalaError
+from sala.methods import build_method
+from sala.methods.metagan import Generator, MetaGAN, log_p_fake, log_p_real, map_sizes, noise_of
+from sala.stages import class_means
+from sala.train import TrainConfig, TrainState, step
+
+
+def on_images(**options: object) -> MetaGAN:
+    torch.manual_seed(0)
+    return build_method("metagan", build_backbone("conv4", (28, 28, 1)), options)
+
+
+def test_scores_are_an_offset_minus_a_scaled_distance() -> None:
+    task, method = random_task(shots=(1, 2, 3)), on_features("metagan", scale=0.3)
+    with torch.no_grad():
+        method.offset.fill_(1.7)
+    distances = -on_features("protonet").logits(task)
+    assert_close(method.logits(task), 1.7 - 0.3 * distances, rtol=1e-6, atol=1e-6)
+
+
+def test_real_and_fake_are_the_two_sides_of_an_n_plus_1_way_softmax() -> None:
+    """With the fake class's logit at 0: p_fake = 1 / (1 + sum_k e^l_k)."""
+    scores = as_tensor([[0.3, -1.0, 2.0], [-3.0, -2.0, -4.0]])
+    with_fake = torch.cat([scores, torch.zeros(2, 1, dtype=torch.float64)], -1).softmax(-1)
+    assert_close(log_p_fake(scores).exp(), with_fake[:, -1])
+    assert_close(log_p_real(scores).exp(), 1 - with_fake[:, -1])
+    by_hand = [reference.log_sigmoid(reference.log_sum_exp(row)) for row in scores.tolist()]
+    assert_close(log_p_real(scores), as_tensor([by_hand])[0])
+
+
+def test_the_discriminators_loss_is_the_sum_of_its_three_terms() -> None:
+    method = on_images().train()
+    task, labels = images_task()
+    loss = method.loss(task, labels, "discriminator")
+    embedded = method.embed(task)
+    c = class_means(embedded.support, embedded.labels, 3)
+    fakes = method.embed_images(method.made_up(task, "discriminator"))
+    rows = {name: method.class_scores(x, c).tolist() for name, x in [("q", embedded.query), ("u", embedded.unlabeled)]}
+    on_labels = [reference.log_sum_exp(row) - row[y] for row, y in zip(rows["q"], labels.tolist(), strict=True)]
+    on_real = [-reference.log_sigmoid(reference.log_sum_exp(row)) for row in rows["u"]]
+    on_fake = [-reference.log_sigmoid(-reference.log_sum_exp(row)) for row in method.class_scores(fakes, c).tolist()]
+    expected = sum(sum(part) / len(part) for part in (on_labels, on_real, on_fake))
+    assert loss.item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_generators_loss_is_how_real_its_fakes_seem() -> None:
+    method = on_images().train()
+    task, labels = images_task()
+    embedded = method.embed(task)
+    c = class_means(embedded.support, embedded.labels, 3)
+    rows = method.class_scores(method.embed_images(method.made_up(task, "generator")), c).tolist()
+    expected = sum(-reference.log_sigmoid(reference.log_sum_exp(row)) for row in rows) / len(rows)
+    assert method.loss(task, labels, "generator").item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_feature_matching_compares_the_means() -> None:
+    method = on_images(generator_loss="matching").train()
+    task, labels = images_task()
+    real = method.embed(task).unlabeled.mean(0)
+    fake = method.embed_images(method.made_up(task, "generator")).mean(0)
+    assert_close(method.loss(task, labels, "generator"), (real - fake).square().sum())
+
+
+def test_without_its_offset_nothing_could_be_called_real() -> None:
+    """LSE_k(-a D_k) <= log N, with equality only on top of all prototypes: at b = 0 a point away from them is fake."""
+    task, method = random_task(n_query=20), on_features("metagan")
+    assert method.logits(task).logsumexp(-1).max() <= torch.tensor(3.0).log()
+    with torch.no_grad():
+        method.offset.fill_(-method.logits(task).mean())
+    assert (method.logits(task).logsumexp(-1) > 0).any()
+
+
+def test_the_offset_starts_at_the_mean_distance_and_is_placed_once() -> None:
+    method = on_images().train()
+    task, labels = images_task()
+    method.loss(task, labels, "discriminator")
+    scores = method.logits(method.embed(task))
+    assert abs(scores.mean().item()) < 1e-4
+    placed = method.offset.item()
+    method.loss(images_task(seed=1)[0], labels, "discriminator")
+    assert method.offset.item() == placed
+
+
+def test_each_player_moves_its_own_parameters_and_no_others() -> None:
+    method = on_images()
+    names = {id(p): name for name, p in method.named_parameters()}
+    generator = {names[id(p)] for p in method.parameters_of("generator")}
+    discriminator = {names[id(p)] for p in method.parameters_of("discriminator")}
+    assert generator == {name for name in names.values() if name.startswith("generator.")}
+    assert discriminator == set(names.values()) - generator
+
+
+def test_the_discriminators_loss_gives_the_generator_no_gradient() -> None:
+    method = on_images().train()
+    task, labels = images_task()
+    method.loss(task, labels, "discriminator").backward()
+    assert all(p.grad is None for p in method.parameters_of("generator"))
+    method.loss(task, labels, "generator").backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in method.parameters_of("generator"))
+
+
+def test_fakes_leave_no_trace_in_the_running_statistics() -> None:
+    task, labels = images_task()
+    with_fakes, without = on_images().train(), on_images(adversary=False).train()
+    for player in with_fakes.players:
+        with_fakes.loss(task, labels, player)
+    without.loss(task, labels, "discriminator")
+    for name, buffer in without.backbone.named_buffers():
+        assert torch.equal(buffer, dict(with_fakes.backbone.named_buffers())[name]), name
+
+
+def test_without_its_adversary_it_is_a_prototypical_network_with_a_scale() -> None:
+    method, task = on_images(adversary=False).train(), images_task()[0]
+    assert method.players == ("discriminator",)
+    assert method.samples(task) is None
+    logits = method.logits(method.embed(task))
+    torch.manual_seed(0)
+    plain = build_method("protonet", build_backbone("conv4", (28, 28, 1))).train()
+    assert_close(logits, plain.logits(plain.embed(task)) / 8, rtol=1e-4, atol=1e-4)  # 1 / sqrt(64)
+
+
+def test_a_task_without_unlabeled_images_takes_its_queries_as_real() -> None:
+    method = on_images().train()
+    task, labels = images_task()
+    alone = task.without_unlabeled()
+    assert len(method.samples(alone)) == len(task.query)
+    assert torch.isfinite(method.loss(alone, labels, "discriminator"))
+
+
+def test_noise_is_a_function_of_the_tasks_images() -> None:
+    first, second = images_task(seed=0)[0], images_task(seed=1)[0]
+    assert torch.equal(noise_of(first, 4, 3), noise_of(first, 4, 3))
+    assert not torch.equal(noise_of(first, 4, 3), noise_of(second, 4, 3))
+    assert not torch.equal(noise_of(first, 4, 3), noise_of(first, 4, 3, salt=1))
+    shuffled = replace(first, support=first.support.flip(0), query=first.query.flip(0))
+    assert torch.equal(noise_of(first, 4, 3), noise_of(shuffled, 4, 3))
+
+
+def test_the_generator_is_conditioned_on_the_support_in_whatever_order() -> None:
+    torch.manual_seed(0)
+    generator = Generator((28, 28, 1), noise=5, width=4)
+    z, support = torch.randn(3, 5), torch.rand(4, 1, 28, 28)
+    images = generator(support, z)
+    assert_close(generator(support.flip(0), z), images)
+    assert not torch.allclose(generator(support / 2, z), images)
+    assert not torch.allclose(images[0], images[1])
+
+
+@pytest.mark.parametrize(("size", "sizes"), [(28, [7, 14, 28]), (32, [8, 16, 32]), (84, [6, 11, 21, 42, 84]), (8, [8])])
+def test_the_generator_fits_images_of_any_size(size: int, sizes: list[int]) -> None:
+    assert map_sizes(size) == sizes
+    images = Generator((size, size, 3), noise=5, width=2)(torch.rand(2, 3, size, size), torch.randn(4, 5))
+    assert images.shape == (4, 3, size, size)
+    assert images.min() > 0
+    assert images.max() < 1  # the range of real images
+
+
+def test_the_two_accuracies_are_noted() -> None:
+    method = on_images().train()
+    method.loss(*images_task(), "discriminator")
+    assert set(method.notes) == {"real_accuracy", "fake_accuracy"}
+    assert all(0 <= share <= 1 for share in method.notes.values())
+
+
+def test_the_generator_learns_to_fool_a_discriminator_that_stands_still() -> None:
+    method = on_images().train()
+    task, labels = images_task(n_unlabeled=8)
+    method.loss(task, labels, "discriminator")  # places the offset
+    optimizer = TrainState.fresh(method, TrainConfig()).optimizers["generator"]
+    first = method.loss(task, labels, "generator").item()
+    for _ in range(25):
+        step(method, optimizer, method.loss(task, labels, "generator"), 1e-3)
+    assert method.loss(task, labels, "generator").item() < 0.7 * first
+
+
+def test_on_features_there_is_nothing_to_imitate() -> None:
+    method = on_features("metagan")
+    assert method.generator is None
+    with pytest.raises(SalaError, match="MetaGAN's players are discriminator; got 'generator'"):
+        method.loss(random_task(), torch.tensor([0, 1, 2, 0]), "generator")
+
+
+def test_a_scale_is_positive() -> None:
+    with pytest.raises(SalaError, match="scale must be above 0; got 0"):
+        on_features("metagan", scale=0.0)

@@ -1,0 +1,169 @@
+"""TPN: the graph, the closed form and the two forms of the method, against loops and limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import reference
+import torch
+from tasks import as_tensor, gradients_agree, images_task, lists, on_features, random_task
+from torch.testing import assert_close
+
+from sala.backbones import build_backbone
+from sala.errors import SalaError
+from sala.methods import build_method, tpn
+from sala.methods.tpn import LengthScale, bordered, neighbours, propagate, similarities
+
+
+def sigmas(method: tpn.TPN, points: list[list[float]]) -> list[float]:
+    return method.length_scale(as_tensor(points))[:, 0].tolist()
+
+
+def seeds(labels: list[int], n_way: int, n_nodes: int) -> list[list[float]]:
+    rows = [[float(c == y) for c in range(n_way)] for y in labels]
+    return rows + [[0.0] * n_way] * (n_nodes - len(rows))
+
+
+@pytest.mark.parametrize("k", [3, 20])
+def test_tpn_follows_its_paper_one_query_at_a_time(k: int) -> None:
+    """Also with k above the number of nodes."""
+    task, method = random_task(shots=(1, 2, 3), n_unlabeled=5), on_features("tpn", k=k, alpha=0.9)
+    support, labels, unlabeled, query = lists(task)
+    expected = []
+    for q in query:
+        points = [*support, *unlabeled, q]
+        graph = reference.propagation_graph(points, sigmas(method, points), k)
+        expected.append(reference.propagate_by_iteration(graph, seeds(labels, 3, len(points)), 0.9, 400)[-1])
+    assert_close(method.logits(task), as_tensor(expected))
+
+
+def test_the_transductive_form_is_one_graph_with_all_queries() -> None:
+    task, method = random_task(n_unlabeled=5), on_features("tpn", transductive=True, alpha=0.9)
+    support, labels, unlabeled, query = lists(task)
+    points = [*support, *unlabeled, *query]
+    graph = reference.propagation_graph(points, sigmas(method, points), 20)
+    final = reference.propagate_by_iteration(graph, seeds(labels, 3, len(points)), 0.9, 400)
+    assert_close(method.logits(task), as_tensor(final[-len(query) :]))
+
+
+def test_with_one_query_the_two_forms_are_the_same() -> None:
+    task = random_task(n_query=1)
+    assert_close(on_features("tpn").logits(task), on_features("tpn", transductive=True).logits(task))
+
+
+def test_the_transductive_form_lets_queries_see_each_other() -> None:
+    task, method = random_task(n_query=6), on_features("tpn", transductive=True)
+    assert not torch.allclose(method.logits(task)[:1], method.logits(replace(task, query=task.query[:1])))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 0.99])
+def test_the_iteration_reaches_the_closed_form(alpha: float) -> None:
+    """F <- alpha S F + Y. At 0.99 it takes a while: 0.99^4000 is 3e-18."""
+    W = torch.rand(7, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    W = (W + W.T) / 2
+    W.fill_diagonal_(1)
+    Y = torch.eye(7, 3, dtype=torch.float64)
+    S = tpn.normalised(W * neighbours(W, 4))
+    state = Y
+    for _ in range(4_000):
+        state = alpha * S @ state + Y
+    assert_close(propagate(W, Y, 4, alpha), state)
+
+
+def test_the_graph_is_symmetric_and_keeps_the_point_itself() -> None:
+    points = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
+    W = similarities(points, points)
+    kept = neighbours(W, 3)
+    assert_close(W.diagonal(), torch.ones(9))
+    assert kept.diagonal().all()
+    assert torch.equal(kept, kept.T)
+    assert (kept.sum(-1) >= 3).all()
+
+
+def test_similarity_is_the_mean_over_features() -> None:
+    """(0, 0) and (2, 0): the mean squared difference is 2, so exp(-1)."""
+    a, b = torch.tensor([[0.0, 0.0]]), torch.tensor([[2.0, 0.0]])
+    assert similarities(a, b).item() == pytest.approx(0.36787944)
+
+
+def test_a_bordered_graph_is_the_graph_of_all_its_points() -> None:
+    points = torch.randn(8, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    known, queries = points[:5], points[5:]
+    graphs = bordered(similarities(known, known), similarities(queries, known))
+    for i in range(3):
+        nodes = torch.cat([known, queries[i : i + 1]])
+        assert_close(graphs[i], similarities(nodes, nodes))
+
+
+def test_many_graphs_are_propagated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, method = random_task(n_query=7, batch=(2,)), on_features("tpn")
+    whole = method.logits(task)
+    monkeypatch.setattr(tpn, "ELEMENTS_AT_ONCE", 2 * 2 * 14**2)
+    with torch.inference_mode():
+        assert_close(method.logits(task), whole)
+        assert method.propagated(task).support.shape == (2, 7, 6, 3)
+
+
+def test_the_loss_of_tpn_gives_support_its_share() -> None:
+    """The mean over all query rows, each from its own graph, and all support rows, each averaged over the graphs."""
+    torch.manual_seed(0)
+    method = build_method("tpn", build_backbone("conv4", (28, 28, 1))).double().eval()
+    task, labels = images_task()
+    task = replace(task, **{part: getattr(task, part).double() / 255 for part in ("support", "unlabeled", "query")})
+    embedded = method.embed(task)
+    on_rows = []
+    on_support = torch.zeros(3)
+    for i, label in enumerate(labels):
+        rows = method.propagated(replace(embedded, query=embedded.query[i : i + 1]))
+        on_rows.append(-rows.query[0].log_softmax(-1)[label])
+        own = -rows.support[0].log_softmax(-1).diagonal()
+        on_support = on_support + own / len(labels)
+    expected = (torch.stack(on_rows).sum() + on_support.sum()) / (len(labels) + 3)
+    assert_close(method.loss(task, labels), expected)
+
+
+def test_gradients_of_tpn_match_finite_differences() -> None:
+    method = on_features("tpn", d=4, alpha=0.8)
+    gradients_agree(method, random_task(d=4, n_unlabeled=3, n_query=2))
+
+
+def test_a_chain_carries_the_label_to_its_end() -> None:
+    """A query far from both labelled points, at the end of a chain of unlabelled ones that begins at class 0."""
+    support = torch.tensor([[0.0], [-4.0]], dtype=torch.float64)
+    chain = torch.arange(1.0, 8.0, dtype=torch.float64)[:, None]
+    task = replace(random_task(n_way=2, shots=1, d=1), support=support, labels=torch.tensor([0, 1]), unlabeled=chain)
+    method = on_features("tpn", d=1, k=3)
+    with torch.no_grad():
+        method.length_scale.head[2].weight.zero_()
+        method.length_scale.head[2].bias.fill_(1.0)
+    logits = method.logits(replace(task, query=torch.tensor([[8.0]], dtype=torch.float64)))
+    assert logits.argmax().item() == 0
+    assert logits[0, 0] > 2 * logits[0, 1]
+
+
+@pytest.mark.parametrize(("in_map", "features"), [((64, 5, 5), 4), ((64, 1, 1), 1), ((64, 2, 2), 4), ((8, 3, 3), 4)])
+def test_the_length_scale_network_takes_maps_of_any_size(in_map: tuple[int, int, int], features: int) -> None:
+    network = LengthScale(in_map)
+    assert network.head[0].in_features == features
+    points = torch.randn(4, in_map[0] * in_map[1] * in_map[2])
+    assert network(points).shape == (4, 1)
+
+
+def test_a_length_scale_of_zero_cuts_a_point_off_and_breaks_nothing() -> None:
+    task, method = random_task(dtype=torch.float32), on_features("tpn", dtype=torch.float32)
+    with torch.no_grad():
+        method.length_scale.head[2].weight.zero_()
+        method.length_scale.head[2].bias.zero_()
+    support = task.support.clone().requires_grad_()
+    logits = method.logits(replace(task, support=support))
+    logits.sum().backward()
+    assert torch.isfinite(logits).all()
+    assert torch.isfinite(support.grad).all()
+
+
+def test_options_that_make_no_graph_are_refused() -> None:
+    with pytest.raises(SalaError, match="alpha from 0 to below 1; got 20 and 1"):
+        on_features("tpn", alpha=1.0)
+    with pytest.raises(SalaError, match="k must be at least 1"):
+        on_features("tpn", k=0)
