@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -35,11 +36,11 @@ class MetaGAN(Method):
 
     Deviations: no code was released, and the paper's own classifiers are MAML and a Relation Network; this one is the
     prototype head on the common backbone. The offset b is needed: without it LSE_k l_k <= log N, whatever x is
-    (test_without_its_offset_nothing_could_be_called_real); it starts at the mean distance of the first episode. The
-    generator is small (its step must be affordable on a CPU), ends in the range of real images, and the optimiser is the common
-    Adam for both players. Fakes pass batch norm as a batch of their own and leave no trace in its running statistics.
-    Distractors count as real: nothing here could reject them. Noise is a function of the task's images, so that a training
-    can be repeated bit for bit.
+    (test_without_its_offset_nothing_could_be_called_real); it starts at the mean distance of the first episode, and a at
+    1 / sqrt(d), which keeps l_k near 0, where real and fake can be told apart by degrees. The generator is small (a
+    step must be affordable on a CPU), ends in the range of real images, and both players have the common Adam. Fakes
+    pass batch norm as a batch of their own and leave no trace in its running statistics. Distractors count as real:
+    nothing here could reject them. Noise is a function of the task's images, so that a training can be repeated bit for bit.
     """
 
     paper = "Zhang et al., NeurIPS 2018"
@@ -62,6 +63,7 @@ class MetaGAN(Method):
             raise SalaError(f"scale must be above 0; got {first:g}")
         self.log_scale = nn.Parameter(torch.tensor(math.log(first)))  # log a
         self.offset = nn.Parameter(torch.zeros(()))  # b
+        self.has_offset: Tensor
         self.register_buffer("has_offset", torch.tensor(False))
         self.generator = None
         if adversary and backbone.image_shape is not None:  # ready-made features have no image to imitate
@@ -161,9 +163,7 @@ class Generator(nn.Module):
         widths = [min(128, width * 2**i) for i in reversed(range(len(self.sizes)))]  # smallest map first
         self.encoder = DatasetEncoder(channels, code)
         self.first = nn.Linear(noise + code, widths[0] * self.sizes[0] ** 2)
-        self.convolutions = nn.ModuleList(
-            nn.Conv2d(a, b, 3, padding=1) for a, b in zip(widths, widths[1:], strict=False)
-        )
+        self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in pairwise(widths))
         self.last = nn.Conv2d(widths[-1], channels, 3, padding=1)
 
     def forward(self, support: Tensor, z: Tensor) -> Tensor:  # [S, C, H, W], [n, noise] -> [n, C, H, W] in (0, 1)
@@ -191,7 +191,7 @@ class DatasetEncoder(nn.Module):
         super().__init__()
         widths = (channels, 32, 64, 64)
         layers: list[nn.Module] = []
-        for a, b in zip(widths, widths[1:], strict=False):
+        for a, b in pairwise(widths):
             layers += [nn.Conv2d(a, b, 3, stride=2, padding=1), nn.LeakyReLU(0.2)]
         self.instances = nn.Sequential(*layers)
         self.project = nn.Linear(widths[-1], code)

@@ -81,7 +81,7 @@ class TPN(Method):
         at_once = max(1, ELEMENTS_AT_ONCE // (n_batch * (base.shape[-1] + 1) ** 2))
         if torch.is_grad_enabled() or queries.shape[-2] <= at_once:
             return self._a_graph_for_each(scaled, base, queries)
-        parts = [self._a_graph_for_each(scaled, base, some) for some in queries.split(at_once, dim=-2)]
+        parts = [self._a_graph_for_each(scaled, base, some) for some in torch.split(queries, at_once, dim=-2)]
         return Rows(*(torch.cat(columns, dim) for columns, dim in zip(zip(*parts, strict=True), (-3, -2), strict=True)))
 
     def scaled(self, task: Task) -> Task:
@@ -176,7 +176,8 @@ def propagate(W: Tensor, Y: Tensor, k: int, alpha: float) -> Tensor:  # [..., n,
     """eq. 4: F* = (I - alpha S)^-1 Y on the graph of k nearest neighbours, by solving, never by inverting."""
     S = normalised(W * neighbours(W, k))
     identity = torch.eye(S.shape[-1], dtype=S.dtype, device=S.device)
-    return torch.linalg.solve(identity - alpha * S, Y.expand(*S.shape[:-1], Y.shape[-1]))
+    F_star: Tensor = torch.linalg.solve(identity - alpha * S, Y.expand(*S.shape[:-1], Y.shape[-1]))
+    return F_star
 
 
 def neighbours(W: Tensor, k: int) -> Tensor:  # [..., n, n] -> [..., n, n] bool
