@@ -16,12 +16,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sala import cli_data, console
+from sala import cli_data, cli_methods, console
 from sala.cli_data import ImageSize, Root, SplitFile, SplitSeed, data_options
 from sala.data import DATASETS
 from sala.demo import demo_configs, demo_rows, run_demo
 from sala.errors import SalaError
-from sala.methods import METHODS, method_class, method_options, plugins
+from sala.methods import plugins
 from sala.protocol import PROTOCOLS, EpisodeShape, Protocol
 from sala.report import comparison_table, protocol_note, pseudo_label_note
 from sala.runconfig import RunConfig, read_config
@@ -84,6 +84,9 @@ def train(
     option: Annotated[
         list[str] | None, typer.Option("--set", help="An option of the method, name=value; repeatable.")
     ] = None,
+    transductive: Annotated[
+        bool, typer.Option("--transductive", help="tpn: queries see each other; the same as --set transductive=true.")
+    ] = False,
     split_file: SplitFile = None,
     split_seed: SplitSeed = None,
     threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves it to PyTorch.")] = 0,
@@ -106,7 +109,7 @@ def train(
         budget=_budget(protocol, budget, episodes, validate_every),
         seed=seed,
         backbone=backbone,
-        options=_options(method, option or []),
+        options=_options([*(option or []), *(["transductive=true"] if transductive else [])]),
         root=str(root.resolve()) if root else None,
         image_size=image_size,
         data_options=data_options(split_file, split_seed),
@@ -185,7 +188,7 @@ def _given(value: Any, otherwise: Any) -> Any:
     return otherwise if value is None else value
 
 
-def _options(method: str, pairs: list[str]) -> dict[str, Any]:
+def _options(pairs: list[str]) -> dict[str, Any]:
     options = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")
@@ -323,14 +326,5 @@ def _make_room_for_demo(folder: Path) -> None:
         shutil.rmtree(folder / method, ignore_errors=True)
 
 
-@app.command()
-def methods() -> None:
-    """List the methods with their papers and options."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("method", "paper", "unlabelled images in training", "options (--set name=value)"):
-        table.add_column(column, overflow="fold")
-    for name in METHODS:
-        cls = method_class(name)
-        options = ", ".join(f"{key}={p.default}" for key, p in method_options(cls).items()) or "-"
-        table.add_row(name, cls.paper, "used" if cls.trains_on_unlabeled else "not used", options)
-    console.out.print(table)
+app.command()(cli_methods.methods)
+app.command()(cli_methods.samples)

@@ -120,7 +120,7 @@ def test_demo_replaces_an_earlier_demo_and_nothing_else(tmp_path: Path, glyphs: 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["train", "--method", "salla"], "there is no method 'salla'; the methods are protonet, soft-kmeans, sala"),
+        (["train", "--method", "salla"], "there is no method 'salla'; the methods are protonet, semi-inference"),
         (["train", "--dataset", "mnist"], "there is no dataset 'mnist'; the datasets are glyphs, omniglot"),
         (["train", "--budget", "huge"], "a budget is one of cpu, paper"),
         (["train", "--set", "eta"], "--set wants name=value; got 'eta'"),

@@ -11,8 +11,8 @@ ROOT = Path(sala.__file__).parent
 # A room imports only rooms before it in this list.
 ORDER = [
     "errors", "cache", "episode", "data", "protocol", "sampler", "backbones", "stages", "methods", "evaluate", "checkpoint",
-    "train", "runconfig", "runlog", "runs", "trained", "report", "figures", "page", "demo", "console", "cli_data",
-    "cli", "__main__",
+    "train", "runconfig", "runlog", "runs", "trained", "samples", "report", "figures", "page", "demo", "console",
+    "cli_data", "cli_methods", "cli", "__main__",
 ]  # fmt: skip
 # methods know tensors only: no dataset, no sampler, no protocol
 FORBIDDEN = {"methods": {"data", "sampler", "protocol"}, "stages": {"data", "sampler", "protocol", "backbones"}}

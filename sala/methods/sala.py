@@ -51,7 +51,7 @@ class SALA(Method):
     episode, from 1, over their total.
     """
 
-    paper = "Wang et al., arXiv:2206.08150"
+    paper = "Wang et al., 2022, arXiv:2206.08150"
 
     def __init__(
         self,

@@ -1,0 +1,63 @@
+"""What a generator makes up, as a picture: for each task its labelled images and, beside them, the made-up ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sala.errors import SalaError, at_least
+from sala.methods.base import in_unit_range
+from sala.runconfig import read_config
+from sala.sampler import fixed_sampler
+from sala.trained import load
+
+GAP = 0.12  # between images, as a share of their side
+PAPER = 255
+
+
+def sample_sheet(
+    folder: Path | str, *, n_tasks: int = 6, n_images: int = 12, split: str = "test", weights: str = "best"
+) -> NDArray[np.uint8]:  # [H, W, C]
+    """One row a task: the support, a gap, then images that the run's generator makes for this task."""
+    at_least(1, n_tasks, "the number of tasks")
+    at_least(1, n_images, "the number of images a task")
+    config, method = read_config(folder), load(folder, weights=weights)
+    sampler = fixed_sampler(config.open_store(), config.protocol.validation, split, config.protocol)
+    rows = []
+    with torch.inference_mode():
+        for i in range(n_tasks):
+            task = sampler.episode(i).task
+            made = method.samples(task)
+            if made is None:
+                raise SalaError(
+                    f"{folder} is a run of {config.method}, which has no generator; samples are made by metagan "
+                    "(with its adversary)"
+                )
+            rows.append(_row([in_unit_range(task.support), made[:n_images]]))
+    return _bytes(_stack(rows, 1))
+
+
+def _row(groups: list[Tensor]) -> Tensor:
+    """Groups of images [n, C, H, W] beside each other, with a wider gap between the groups."""
+    lines = [_stack(list(images), 2) for images in groups]
+    return _stack(lines, 2, gaps=5)
+
+
+def _stack(images: list[Tensor], dim: int, gaps: int = 1) -> Tensor:
+    """[C, H, W] images along a dimension, with paper between them."""
+    width = (
+        max(1, round(GAP * min(images[0].shape[1:]) * gaps)) if dim == 2 else max(1, round(GAP * images[0].shape[1]))
+    )
+    shape = [*images[0].shape]
+    shape[dim] = width
+    paper = torch.ones(shape)
+    pieces = [piece for image in images for piece in (image, paper)]
+    return torch.cat(pieces[:-1], dim)
+
+
+def _bytes(image: Tensor) -> NDArray[np.uint8]:
+    return np.ascontiguousarray((PAPER * image.clamp(0, 1)).round().byte().permute(1, 2, 0).numpy())
