@@ -6,13 +6,18 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from sala.cli import app
 from sala.data import ImageStore
 from sala.errors import SalaError
+from sala.methods import METHODS
 from sala.protocol import PROTOCOLS
+from sala.runconfig import read_config
+from sala.sampler import fixed_sampler
 
 QUICK = ["--dataset", "glyphs", "--episodes", "6", "--validate-every", "3", "--threads", "1"]
 
@@ -152,10 +157,49 @@ def test_help_teaches(command: list[str]) -> None:
     assert len(out.splitlines()) > 8
 
 
-def test_methods_are_listed_with_their_papers_and_options() -> None:
+def test_methods_are_listed_with_their_papers_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sala.console.out.width", 200)
     out, _ = sala("methods")
-    assert "Ren et al., ICLR 2018" in out
-    assert "eta=5.0" in out.replace("\n", "")
+    rows = {line.split()[0]: " ".join(line.split()) for line in out.splitlines() if line[:1].islower()}
+    assert rows["semi-inference"] == "semi-inference Ren et al., ICLR 2018 not used used no"
+    assert rows["metagan"] == "metagan Zhang et al., NeurIPS 2018 used not used no"
+    assert rows["tpn"].endswith("used used by --transductive")
+    assert set(METHODS) <= set(rows)
+    assert "eta=5.0" in out
+    assert "variant=A|B" in out
+
+
+def test_samples_of_a_generator_are_a_picture(tmp_path: Path, glyphs: ImageStore) -> None:
+    run = tmp_path / "gan"
+    sala("train", "--method", "metagan", *QUICK, "--out", str(run))
+    out, _ = sala("samples", str(run), "--tasks", "2", "--images", "4", "--scale", "1")
+    assert out.strip() == str(run / "samples.png")
+    with Image.open(run / "samples.png") as picture:
+        pixels = np.asarray(picture)
+    gap = 3
+    assert pixels.shape == (2 * 28 + gap, 9 * 28 + 3 * gap + 4 * gap + 17)  # 5 labelled, 4 made up
+    assert (pixels[:28, :28] == glyphs.images[first_image(glyphs)][..., 0]).all()
+    line = json.loads((run / "metrics.jsonl").read_text().splitlines()[0])
+    assert {"loss", "loss_generator", "real_accuracy", "fake_accuracy"} <= set(line)
+
+
+def first_image(store: ImageStore) -> int:
+    protocol = PROTOCOLS["glyphs"]
+    return int(fixed_sampler(store, protocol.validation, "test", protocol).rows(0).support[0])
+
+
+def test_a_method_without_a_generator_has_no_samples(runs: dict[str, Path]) -> None:
+    with pytest.raises(SalaError, match="a run of sala, which has no generator; samples are made by metagan"):
+        sala("samples", str(runs["sala"]))
+    with pytest.raises(SalaError, match=r"ending in \.png"):
+        sala("samples", str(runs["sala"]), "--out", "picture.jpg")
+
+
+def test_transductive_is_an_option_of_those_who_have_it(tmp_path: Path, glyphs: ImageStore) -> None:
+    sala("train", "--method", "tpn", "--transductive", *QUICK, "--out", str(tmp_path / "run"))
+    assert read_config(tmp_path / "run").options == {"transductive": "true"}
+    with pytest.raises(SalaError, match="ProtoNet has no option 'transductive'"):
+        sala("train", "--method", "protonet", "--transductive", *QUICK, "--out", str(tmp_path / "no"))
 
 
 def test_every_dataset_has_a_protocol() -> None:

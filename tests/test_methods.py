@@ -71,6 +71,16 @@ def test_a_batch_of_episodes_equals_one_at_a_time(name: str) -> None:
 
 
 @every_method
+def test_classes_may_have_different_numbers_of_shots(name: str) -> None:
+    """One-hot weights, never a reshape to [ways, shots]."""
+    task, method = random_task(shots=(1, 4, 2), n_query=5), on_features(name)
+    assert torch.isfinite(method.logits(task)).all()
+    if not method.tests_on_unlabeled:
+        twice = replace(task, support=task.support.repeat(2, 1), labels=task.labels.repeat(2))
+        assert_close(method.logits(twice), method.logits(task))
+
+
+@every_method
 def test_no_unlabeled_points_are_no_problem(name: str) -> None:
     task = random_task(n_unlabeled=0)
     assert torch.isfinite(on_features(name).logits(task)).all()
@@ -168,6 +178,13 @@ def test_options_come_as_strings_from_the_command_line() -> None:
 def test_a_wrong_option_is_answered_with_what_is_right(option: dict[str, str], message: str) -> None:
     with pytest.raises(SalaError, match=message):
         on_features("sala", **option)
+
+
+@every_method
+def test_methods_that_do_not_look_at_unlabeled_points_say_so(name: str) -> None:
+    task, method = random_task(), on_features(name)
+    changed = method.logits(replace(task, unlabeled=task.unlabeled + 0.3))
+    assert torch.allclose(changed, method.logits(task)) != METHODS[name].tests_on_unlabeled
 
 
 def test_options_are_the_keyword_arguments_of_the_class() -> None:
