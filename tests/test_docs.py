@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sala.data import ImageStore
+from sala.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
 
@@ -80,3 +81,27 @@ def test_every_command_named_in_the_documents_exists() -> None:
         text = (ROOT / document).read_text(encoding="utf-8")
         named = set(re.findall(r"(?:`|\$ )sala ([a-z]+)", text))
         assert named <= known, f"{document} names {named - known}"
+
+
+def test_the_lines_of_code_beside_the_equations_exist() -> None:
+    text = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
+    section_file, n_lines = "", 0
+    for line in text.splitlines():
+        files = re.findall(r"\]\(\.\./(sala/[\w/]+\.py)\)", line)
+        if line.startswith("| equation"):
+            (section_file,) = files
+        elif line.startswith("| ") and section_file:
+            (quoted,) = re.findall(r"\| `(.*)` \|$", line)
+            source = (ROOT / (files[0] if files else section_file)).read_text(encoding="utf-8")
+            lines = [code.strip() for code in source.splitlines()]
+            assert quoted.replace(r"\|", "|") in lines, f"no line {quoted!r} in {files or section_file}"
+            n_lines += 1
+        elif not line.startswith("|"):
+            section_file = ""
+    assert n_lines > 25
+
+
+def test_every_method_has_its_chapter() -> None:
+    text = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
+    headings = " ".join(re.findall(r"^## (.*)$", text, flags=re.MULTILINE))
+    assert all(name in headings.replace("and ", "").split() for name in METHODS)

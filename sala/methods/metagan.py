@@ -168,12 +168,17 @@ class Generator(nn.Module):
 
     def forward(self, support: Tensor, z: Tensor) -> Tensor:  # [S, C, H, W], [n, noise] -> [n, C, H, W] in (0, 1)
         h = self.encoder(support).expand(len(z), -1)
-        x = F.leaky_relu(self.first(torch.cat([z, h], -1)), 0.2)
-        x = x.reshape(len(z), -1, self.sizes[0], self.sizes[0]).to(memory_format=torch.channels_last)
+        x = self.first(torch.cat([z, h], -1)).reshape(len(z), -1, self.sizes[0], self.sizes[0])
+        x = pixel_norm(F.leaky_relu(x.to(memory_format=torch.channels_last), 0.2))
         for size, convolution in zip(self.sizes[1:], self.convolutions, strict=True):
-            x = F.leaky_relu(convolution(F.interpolate(x, size=(size, size))), 0.2)
+            x = pixel_norm(F.leaky_relu(convolution(F.interpolate(x, size=(size, size))), 0.2))
         image: Tensor = self.last(x).sigmoid()
         return image
+
+
+def pixel_norm(x: Tensor) -> Tensor:  # [n, C, H, W]
+    """Each pixel's channels scaled to a mean square of 1: nothing can run away, and neither z nor h_T is averaged out."""
+    return x * (x.square().mean(1, keepdim=True) + 1e-8).rsqrt()
 
 
 def map_sizes(image_size: int) -> list[int]:
