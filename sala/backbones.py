@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sala import kernels
 from sala.errors import SalaError
 
 
@@ -55,13 +56,29 @@ class ConvBlock(nn.Module):
 
     def forward(self, x: Tensor, film: tuple[Tensor, Tensor] | None = None) -> Tensor:
         if self.training:
-            return F.max_pool2d(F.relu(_modulated(self.norm(self.conv(x)), film)), 2)
+            y = self.conv(x)
+            if film is None and kernels.is_fusable(y):
+                return self._fused(y)
+            return F.max_pool2d(F.relu(_modulated(self.norm(y), film)), 2)
         assert self.norm.running_var is not None and self.norm.running_mean is not None and self.conv.bias is not None
         scale = self.norm.weight * (self.norm.running_var + self.norm.eps).rsqrt()
         kernel = self.conv.weight * scale[:, None, None, None]
         bias = (self.conv.bias - self.norm.running_mean) * scale + self.norm.bias
         x = _modulated(F.conv2d(x, kernel, bias, padding=1), film)
         return F.relu(F.max_pool2d(x, 2))  # ReLU after the pool: a quarter of it
+
+    def _fused(self, y: Tensor) -> Tensor:
+        """Norm, ReLU and pool in one, with the running statistics that `nn.BatchNorm2d` would have kept."""
+        norm = self.norm
+        out, mean, variance = kernels.norm_relu_pool(y, norm.weight, norm.bias, norm.eps)
+        if norm.track_running_stats:
+            assert norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None
+            assert norm.num_batches_tracked is not None
+            m = y.numel() / y.shape[1]
+            norm.num_batches_tracked.add_(1)
+            norm.running_mean.lerp_(mean, norm.momentum)
+            norm.running_var.lerp_(variance * (m / (m - 1)), norm.momentum)  # unbiased, as PyTorch keeps it
+        return out
 
 
 def _modulated(x: Tensor, film: tuple[Tensor, Tensor] | None) -> Tensor:

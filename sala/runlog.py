@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from sala import kernels
 from sala.checkpoint import write_atomically
 from sala.data import ImageStore
 from sala.train import Record
@@ -76,6 +77,7 @@ def manifest(store: ImageStore) -> dict[str, Any]:
         "data": store.name,
         "data_hash": store.content_hash,
         "versions": {name: version(name) for name in ("sala", "torch", "numpy", "pillow")},
+        "kernels": kernels.describe(),
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),

@@ -128,7 +128,8 @@ def build_optimizer(method: Method, player: str, config: TrainConfig) -> Adam:
             f"{type(method).__name__} on {type(method.backbone).__name__} has no parameters: nothing to train"
         )
     groups: list[dict[str, Any]] = [{"params": kernels, "weight_decay": config.weight_decay}, {"params": others}]
-    return Adam([group for group in groups if group["params"]], lr=config.learning_rate)
+    used = [group for group in groups if group["params"]]
+    return Adam(used, lr=config.learning_rate, betas=method.adam_betas(player))
 
 
 def _finite(loss: Tensor, player: str, i: int) -> float:

@@ -53,6 +53,10 @@ class Method(nn.Module):
         """The parameters that `player` moves."""
         return list(self.parameters())
 
+    def adam_betas(self, player: str) -> tuple[float, float]:
+        """Decay rates of the optimiser's two moments."""
+        return 0.9, 0.999
+
     def embed(self, task: Task) -> Task:
         """The task with embeddings in place of images, all from one pass, so they share one batch-norm batch."""
         if self.training and task.labels.ndim > 1:

@@ -38,7 +38,8 @@ class MetaGAN(Method):
     prototype head on the common backbone. The offset b is needed: without it LSE_k l_k <= log N, whatever x is
     (test_without_its_offset_nothing_could_be_called_real); it starts at the mean distance of the first episode, and a at
     1 / sqrt(d), which keeps l_k near 0, where real and fake can be told apart by degrees. The generator is small (a
-    step must be affordable on a CPU), ends in the range of real images, and both players have the common Adam. Fakes
+    step must be affordable on a CPU), normalises each pixel's channels and ends in the range of real images; its Adam
+    has moments (0.5, 0.9), the discriminator's is the common one. Fakes
     pass batch norm as a batch of their own and leave no trace in its running statistics. Distractors count as real:
     nothing here could reject them. Noise is a function of the task's images, so that a training can be repeated bit for bit.
     """
@@ -82,6 +83,10 @@ class MetaGAN(Method):
         if player == "generator":
             return made
         return [p for p in self.parameters() if not any(p is other for other in made)]
+
+    def adam_betas(self, player: str) -> tuple[float, float]:
+        """The generator has less inertia, as is usual for one whose target moves."""
+        return (0.5, 0.9) if player == "generator" else super().adam_betas(player)
 
     def loss(self, task: Task, query_labels: Tensor, player: str = "discriminator") -> Tensor:
         if player not in self.players:
