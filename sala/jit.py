@@ -17,7 +17,7 @@ DEAD = 4  # in `where`: the ReLU let nothing through
 
 def run(name: str, *arrays: Any) -> None:
     """A kernel, on as many threads as PyTorch uses."""
-    n_threads = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
+    n_threads = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
     if n_threads > 1:
         numba.set_num_threads(n_threads)
     KERNELS[name, n_threads > 1](*arrays)
@@ -45,17 +45,19 @@ def channel_sums(y, pivot, sums, squares):  # type: ignore[no-untyped-def]
             squares[i, c] = total_squares[c]
 
 
-def pool(y, scale, shift, out, chosen, where):  # type: ignore[no-untyped-def]
-    """relu(max over 2 x 2 of scale y + shift); `chosen` is the y that won, `where` its place in the square (0 to 3), or DEAD.
+def pool(y, scale, mean, bias, out, chosen, where):  # type: ignore[no-untyped-def]
+    """relu(max over 2 x 2 of scale (y - mean) + bias); `chosen` is the y that won, `where` its place in the square (0 to 3),
+    or DEAD.
 
     Ties go to the first, as in PyTorch.
     """
     n, height, width, channels = out.shape
     for i in prange(n):
+        scales, means, biases = scale.copy(), mean.copy(), bias.copy()  # own arrays: see `spread`
         for h in range(height):
             for w in range(width):
                 for c in range(channels):
-                    s = scale[c]
+                    s = scales[c]
                     y0, y1 = y[i, 2 * h, 2 * w, c], y[i, 2 * h, 2 * w + 1, c]
                     y2, y3 = y[i, 2 * h + 1, 2 * w, c], y[i, 2 * h + 1, 2 * w + 1, c]
                     best, value, place = y0, s * y0, np.uint8(0)
@@ -65,7 +67,7 @@ def pool(y, scale, shift, out, chosen, where):  # type: ignore[no-untyped-def]
                     best, value, place = (y2, v, np.uint8(2)) if v > value else (best, value, place)
                     v = s * y3
                     best, value, place = (y3, v, np.uint8(3)) if v > value else (best, value, place)
-                    value += shift[c]
+                    value = s * (best - means[c]) + biases[c]
                     chosen[i, h, w, c] = best
                     out[i, h, w, c] = np.float32(0) if value <= 0 else value
                     where[i, h, w, c] = np.uint8(DEAD) if value <= 0 else place
@@ -93,24 +95,29 @@ def gradient_sums(grad, chosen, where, mean, sums, by_y):  # type: ignore[no-unt
             by_y[i, c] = total_by_y[c]
 
 
-def spread(y, grad, where, A, B, C, dy):  # type: ignore[no-untyped-def]
-    """dy = A grad + B + C y, with the gradient at the winner of each square and 0 elsewhere."""
+def spread(y, grad, where, mean, A, B, C, dy):  # type: ignore[no-untyped-def]
+    """dy = A grad + B + C (y - mean), with the gradient at the winner of each square and 0 elsewhere."""
     n, height, width, channels = y.shape
     half_height, half_width = height // 2, width // 2
     for i in prange(n):
-        a, b, slope = A.copy(), B.copy(), C.copy()  # own arrays: the compiler need not fear that dy overlaps them
+        a, b, slope, means = (
+            A.copy(),
+            B.copy(),
+            C.copy(),
+            mean.copy(),
+        )  # own arrays: the compiler need not fear that dy overlaps them
         for h in range(half_height):
             for w in range(half_width):
                 for k in range(4):
                     up, left = 2 * h + k // 2, 2 * w + k % 2
                     for c in range(channels):
                         g = a[c] * grad[i, h, w, c] if where[i, h, w, c] == k else np.float32(0)
-                        dy[i, up, left, c] = g + b[c] + slope[c] * y[i, up, left, c]
+                        dy[i, up, left, c] = g + b[c] + slope[c] * (y[i, up, left, c] - means[c])
         for h in range(height):  # the last row and column of an odd map are in no square
             for w in range(width):
                 if h >= 2 * half_height or w >= 2 * half_width:
                     for c in range(channels):
-                        dy[i, h, w, c] = b[c] + slope[c] * y[i, h, w, c]
+                        dy[i, h, w, c] = b[c] + slope[c] * (y[i, h, w, c] - means[c])
 
 
 def _compiled(kernel: Callable[..., None], parallel: bool) -> Callable[..., None]:

@@ -51,7 +51,7 @@ def norm_relu_pool(
 ) -> tuple[Tensor, Tensor, Tensor]:  # [n, C, H, W] -> [n, C, H / 2, W / 2], [C], [C]
     """max_pool2d(relu(batch_norm(y)), 2) with the batch's own statistics, and these: mean and biased variance."""
     if is_fusable(y):
-        out, mean, variance = _Fused.apply(y, weight, bias, eps)
+        out, mean, variance = _Fused.apply(y, weight, bias, eps)  # type: ignore[no-untyped-call]
         return out, mean, variance
     return plain(y, weight, bias, eps)
 
@@ -92,7 +92,7 @@ class _Fused(torch.autograd.Function):
         out, chosen_y = (_empty_like_pooled(y, torch.float32) for _ in range(2))
         where = _empty_like_pooled(y, torch.uint8)
         jit.run(
-            "pool", rows, scale.float().numpy(), (bias - mean * scale).float().numpy(),
+            "pool", rows, scale.float().numpy(), mean.float().numpy(), bias.detach().numpy(),
             *(part.permute(0, 2, 3, 1).numpy() for part in (out, chosen_y, where)),
         )  # fmt: skip
         ctx.save_for_backward(y, weight, bias, chosen_y, where, mean, variance)
@@ -117,12 +117,12 @@ class _Fused(torch.autograd.Function):
         jit.run("gradient_sums", *pooled, mean.float().numpy(), sums[0].numpy(), sums[1].numpy())
         grad_bias, by_y = sums.sum(1)
         grad_weight = by_y * inverse  # sum of grad * (y - mean) / std
-        # dy = A grad + B + C y, from dy = weight / std (grad - mean(grad) - x^ mean(grad x^))
+        # dy = A grad + B + C (y - mean), from dy = weight / std (grad - mean(grad) - x^ mean(grad x^))
         A = weight.double() * inverse
         C = -A * inverse * grad_weight / (n * height * width)
-        B = -A * grad_bias / (n * height * width) - C * mean
+        B = -A * grad_bias / (n * height * width)
         dy = torch.empty_like(y, memory_format=torch.channels_last)
-        factors = [factor.float().numpy() for factor in (A, B, C)]
+        factors = [factor.float().numpy() for factor in (mean, A, B, C)]
         rows = [part.permute(0, 2, 3, 1).numpy() for part in (y, dy)]
         jit.run("spread", rows[0], pooled[0], pooled[2], *factors, rows[1])
         return dy, grad_weight.float(), grad_bias.float(), None
