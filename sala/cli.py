@@ -23,9 +23,11 @@ from sala.demo import demo_configs, demo_rows, run_demo
 from sala.errors import SalaError
 from sala.methods import plugins
 from sala.protocol import PROTOCOLS, EpisodeShape, Protocol
+from sala.ranks import Ranks, joined
 from sala.report import comparison_table, protocol_note, pseudo_label_note
 from sala.runconfig import RunConfig, read_config
 from sala.runs import resume_run, start_run
+from sala.train import TrainState
 from sala.trained import evaluate_run, stored_result
 
 app = typer.Typer(
@@ -90,6 +92,16 @@ def train(
     split_file: SplitFile = None,
     split_seed: SplitSeed = None,
     threads: Annotated[int, typer.Option(help="CPU threads; 0 leaves it to PyTorch.")] = 0,
+    episodes_per_step: Annotated[
+        int | None,
+        typer.Option(
+            help="Episodes whose gradients are averaged in a step.", show_default="1, or torchrun's processes"
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16 in the backbone, or auto: bfloat16 on cuda alone.")
+    ] = "auto",
     out: Annotated[Path | None, typer.Option(help="Run folder; default runs/DATASET-METHOD-...")] = None,
     resume: Annotated[Path | None, typer.Option(help="Continue this run; all other options come from it.")] = None,
 ) -> None:
@@ -99,9 +111,9 @@ def train(
     """
     if resume is not None:
         _check_resume(resume, _said(context), method)
-        with console.watching(config := read_config(resume)) as watch:
-            state = resume_run(resume, watch)
-        return _tell_end(resume, config, state.episode, state.best_accuracy, state.best_episode)
+        with joined() as ranks, console.view(config := read_config(resume), ranks) as watch:
+            state = resume_run(resume, watch, ranks)
+        return _tell_end(resume, config, state, ranks)
     protocol = _protocol(dataset, ways, shots, distractors, unlabeled, queries, labeled_share)
     config = RunConfig(
         method=method,
@@ -114,11 +126,15 @@ def train(
         image_size=image_size,
         data_options=data_options(split_file, split_seed),
         threads=threads,
+        device=device,
+        precision=precision,
     )
-    folder = out or Path("runs") / _run_name(config)
-    with console.watching(config) as watch:
-        state = start_run(folder, config, watch)
-    return _tell_end(folder, config, state.episode, state.best_accuracy, state.best_episode)
+    with joined() as ranks:
+        config = replace(config, episodes_per_step=_given(episodes_per_step, ranks.world))
+        folder = out or Path("runs") / _run_name(config)
+        with console.view(config, ranks) as watch:
+            state = start_run(folder, config, watch, ranks)
+    return _tell_end(folder, config, state, ranks)
 
 
 def _said(context: typer.Context) -> set[str]:
@@ -140,14 +156,19 @@ def _check_resume(run: Path, said: set[str], method: str) -> None:
             plugins.remember(method)
 
 
-def _tell_end(folder: Path, config: RunConfig, episode: int, accuracy: float, best: int) -> None:
-    if episode < config.budget.n_episodes:
-        console.err.print(f"stopped at episode {episode:,}; continue with: sala train --resume {_quoted(folder)}")
+def _tell_end(folder: Path, config: RunConfig, state: TrainState, ranks: Ranks) -> None:
+    if state.episode < config.budget.n_episodes:
+        if ranks.is_first:
+            console.err.print(
+                f"stopped at episode {state.episode:,}; continue with: sala train --resume {_quoted(folder)}"
+            )
         raise typer.Exit(130)
-    console.err.print(
-        f"best validation accuracy {accuracy:.2f} % at episode {best:,}; test it with: sala evaluate {_quoted(folder)}"
-    )
-    print(folder)
+    if ranks.is_first:
+        console.err.print(
+            f"best validation accuracy {state.best_accuracy:.2f} % at episode {state.best_episode:,}; "
+            f"test it with: sala evaluate {_quoted(folder)}"
+        )
+        print(folder)
 
 
 def _quoted(folder: Path) -> str:
@@ -202,7 +223,8 @@ def _run_name(config: RunConfig) -> str:
     shape, method = config.protocol.train, Path(config.method.rpartition(":")[2]).name
     junk = f"-d{shape.n_distractor}" if shape.n_distractor else ""
     options = "".join(f"-{key}_{value}" for key, value in sorted(config.options.items()))
-    return f"{config.protocol.dataset}-{method}-{shape.n_way}way{shape.n_shot}shot{junk}{options}-s{config.seed}"
+    steps = f"-b{config.episodes_per_step}" if config.episodes_per_step > 1 else ""
+    return f"{config.protocol.dataset}-{method}-{shape.n_way}way{shape.n_shot}shot{junk}{options}{steps}-s{config.seed}"
 
 
 @app.command()

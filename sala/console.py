@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from sala.ranks import Ranks
 from sala.runconfig import RunConfig
 from sala.runs import Watch
 from sala.train import Record, TrainState
@@ -42,6 +43,17 @@ def counting(description: str, unit: str = "images") -> Iterator[Callable[[int, 
             bar.update(task, completed=done)
 
         yield report
+
+
+def warn(message: str) -> None:
+    err.print(f"[bold yellow]warning:[/] {escape(message)}")
+
+
+@contextmanager
+def quiet() -> Iterator[Watch]:
+    """For the processes of a training that print nothing; they can be stopped like the first."""
+    with interruptible(tell=False) as should_stop:
+        yield Watch(should_stop=should_stop, on_warning=lambda _: None)
 
 
 @contextmanager
@@ -77,7 +89,12 @@ def watching(config: RunConfig, label: str = "") -> Iterator[Watch]:
             )
 
         with interruptible() as should_stop:
-            yield Watch(on_data, on_episode, on_record, should_stop)
+            yield Watch(on_data, on_episode, on_record, should_stop, warn)
+
+
+def view(config: RunConfig, ranks: Ranks) -> AbstractContextManager[Watch]:
+    """The first of several processes shows the training; the others are quiet."""
+    return watching(config) if ranks.is_first else quiet()
 
 
 class _Smooth:
@@ -92,7 +109,7 @@ class _Smooth:
 
 
 @contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible(tell: bool = True) -> Iterator[Callable[[], bool]]:
     """Ctrl-C (or SIGTERM) asks for a clean stop; a second one stops at once."""
     asked = threading.Event()
 
@@ -100,7 +117,8 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
-        err.print("stopping after this episode; once more to stop at once")
+        if tell:
+            err.print("stopping after this episode; once more to stop at once")
 
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 
@@ -21,6 +22,10 @@ class Task:
     query: Tensor  # [..., Q, *x]
     n_way: int
 
+    def to(self, device: torch.device) -> Task:
+        parts = {name: getattr(self, name).to(device) for name in ("support", "labels", "unlabeled", "query")}
+        return replace(self, **parts)
+
     def without_unlabeled(self) -> Task:
         return replace(self, unlabeled=self.unlabeled.narrow(self.labels.ndim - 1, 0, 0))
 
@@ -32,3 +37,6 @@ class Episode:
     task: Task
     query_labels: Tensor  # [..., Q]
     unlabeled_labels: Tensor  # [..., M]; -1 marks a distractor
+
+    def to(self, device: torch.device) -> Episode:
+        return Episode(self.task.to(device), self.query_labels.to(device), self.unlabeled_labels.to(device))

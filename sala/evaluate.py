@@ -17,6 +17,7 @@ from sala.errors import SalaError, at_least
 from sala.methods import Method
 from sala.methods.base import checked_logits
 from sala.protocol import EpisodeShape
+from sala.ranks import ALONE, Ranks
 from sala.sampler import EpisodeRows, EpisodeSampler, Rows, build_episode, images_of
 
 EMBEDDING_BATCH = 128  # images; larger batches leave the processor's cache
@@ -144,7 +145,7 @@ def _embedded_per_task(
     """One episode at a time; the progress counts their images."""
     for i, r in enumerate(rows, 1):
         points = np.concatenate([r.support, r.query, r.unlabeled])
-        images = images_of(embeddings.store, points).to(embeddings.device)
+        images = images_of(embeddings.store, points).to(embeddings.method.device)
         episode = build_episode([r], images[None], n_way)
         yield replace(episode, task=embeddings.method.embed(episode.task))
         if progress:
@@ -154,14 +155,10 @@ def _embedded_per_task(
 class Embeddings:
     """Embeddings of a store's images by a trained method; each image passes the network once, when it is first asked for."""
 
-    def __init__(self, method: Method, store: ImageStore):
-        self.method, self.store = method, store
+    def __init__(self, method: Method, store: ImageStore, ranks: Ranks = ALONE):
+        self.method, self.store, self.ranks = method, store, ranks
         self._known: Rows = np.empty(0, np.int64)  # sorted
         self._table: Tensor | None = None
-
-    @property
-    def device(self) -> torch.device:
-        return next((p.device for p in self.method.parameters()), torch.device("cpu"))
 
     def of(self, rows: Rows, *, progress: Callable[[int, int], None] | None = None) -> Tensor:
         """[n, d], for sorted rows of the store without repetition."""
@@ -176,13 +173,20 @@ class Embeddings:
         return self._table[torch.from_numpy(np.searchsorted(self._known, rows)).to(self._table.device)]
 
     def _embed(self, rows: Rows, progress: Callable[[int, int], None] | None) -> Tensor:
-        parts = []
-        for start in range(0, len(rows), EMBEDDING_BATCH):
+        """Each process embeds its share of the batches; all have the whole table in the end."""
+        device = self.method.device
+        table = torch.zeros(len(rows), self.method.backbone.out_dim, device=device)
+        starts = range(0, len(rows), EMBEDDING_BATCH)
+        for _, start in self.ranks.share(starts):
             images = images_of(self.store, rows[start : start + EMBEDDING_BATCH])
-            parts.append(self.method.embed_images(images.to(self.device)))
+            points = self.method.embed_images(images.to(device))
+            if points.shape != (len(images), table.shape[1]):  # a method may embed in its own way
+                table = table.new_zeros(len(rows), *points.shape[1:])
+            table[start : start + EMBEDDING_BATCH] = points
             if progress:
                 progress(min(start + EMBEDDING_BATCH, len(rows)), len(rows))
-        return torch.cat(parts)
+        self.ranks.sum([table])
+        return table
 
 
 def _measure(method: Method, episodes: Episode) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:

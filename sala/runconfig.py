@@ -9,11 +9,15 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from sala.data import ImageStore, load_dataset
-from sala.errors import SalaError
+from sala.errors import SalaError, at_least
 from sala.protocol import Budget, Protocol
 from sala.train import TrainConfig
 
+DEVICES = ("auto", "cpu", "cuda")
+PRECISIONS = ("auto", "float32", "bfloat16")
 _NONE = type(None)
 _KINDS: dict[str, Any] = {
     "method": str, "backbone": str, "options": dict, "data_options": dict, "root": (str, _NONE), "image_size": (int, _NONE),
@@ -34,19 +38,39 @@ class RunConfig:
     image_size: int | None = None
     data_options: dict[str, Any] = field(default_factory=dict)
     threads: int = 0  # 0: as many as PyTorch likes
+    episodes_per_step: int = 1  # whose gradients are averaged; shared out to the processes where there are several
+    device: str = "auto"  # cpu, cuda, or whichever there is
+    precision: str = "auto"  # float32, bfloat16 (in the backbone), or auto: bfloat16 on cuda alone
 
     def __post_init__(self) -> None:
         if not 0 <= index(self.seed) < 2**64:
             raise SalaError(f"a seed is a number from 0 to 2**64 - 1; got {self.seed}")
         if not 0 <= index(self.threads) <= 1024:
             raise SalaError(f"threads are a number from 0 (PyTorch's choice) to 1024; got {self.threads}")
+        at_least(1, index(self.episodes_per_step), "the number of episodes a step")
+        if self.device not in DEVICES:
+            raise SalaError(f"a device is one of {', '.join(DEVICES)}; got {self.device!r}")
+        if self.precision not in PRECISIONS:
+            raise SalaError(f"a precision is one of {', '.join(PRECISIONS)}; got {self.precision!r}")
 
     @property
     def train(self) -> TrainConfig:
         p = self.protocol
         return TrainConfig(
-            self.budget.n_episodes, self.budget.validate_every, p.learning_rate, p.n_halvings, p.weight_decay
-        )
+            self.budget.n_episodes, self.budget.validate_every, p.learning_rate, p.n_halvings, p.weight_decay,
+            self.episodes_per_step,
+        )  # fmt: skip
+
+    @property
+    def torch_device(self) -> torch.device:
+        """The device of this process."""
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise SalaError("device is cuda, and PyTorch sees no GPU here; use --device cpu or auto")
+        return torch.device("cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu")
+
+    @property
+    def mixed_precision(self) -> bool:
+        return self.precision == "bfloat16" or (self.precision == "auto" and self.torch_device.type == "cuda")
 
     def open_store(self, progress: Callable[[int, int], None] | None = None) -> ImageStore:
         return load_dataset(

@@ -3,7 +3,8 @@
 config.json      what was asked for: method, options, data, protocol, budget, seed
 manifest.json    under which circumstances: versions, machine, data hash, command
 metrics.jsonl    one line per validation
-best.safetensors, last.safetensors    weights; `last` also carries the optimiser and the position
+best.safetensors, last.safetensors    weights; `last` also carries the optimiser and the position, as does `previous`,
+                 the checkpoint before the last
 results/         evaluations, with their per-episode accuracies
 """
 
@@ -14,6 +15,7 @@ import os
 import shutil
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -27,8 +29,9 @@ from sala.backbones import build_backbone
 from sala.checkpoint import load_checkpoint, save_checkpoint, write_json
 from sala.data import ImageStore
 from sala.errors import SalaError
-from sala.evaluate import evaluate
+from sala.evaluate import Embeddings, evaluate
 from sala.methods import METHODS, Method, build_method, plugins
+from sala.ranks import ALONE, Ranks
 from sala.runconfig import RunConfig, read_config
 from sala.runlog import RunLog, forget_after, manifest
 from sala.sampler import EpisodeSampler, fixed_sampler
@@ -39,6 +42,7 @@ if sys.platform != "win32":
 
 SAVE_EVERY = 30.0  # seconds; when to save has no influence on what is computed
 OPTIMIZER = "optimizer."
+CHECKPOINTS = ("last.safetensors", "previous.safetensors")  # in the order in which they are tried
 
 
 @dataclass(frozen=True)
@@ -49,12 +53,15 @@ class Watch:
     on_episode: Callable[[TrainState, float], None] | None = None
     on_record: Callable[[TrainState, Record], None] | None = None
     should_stop: Callable[[], bool] = lambda: False
+    on_warning: Callable[[str], None] = warnings.warn
 
 
-def start_run(folder: Path | str, config: RunConfig, watch: Watch | None = None) -> TrainState:
-    """Train from the beginning into a new folder."""
+def start_run(folder: Path | str, config: RunConfig, watch: Watch | None = None, ranks: Ranks = ALONE) -> TrainState:
+    """Train from the beginning into a new folder. Of several processes, the first writes it."""
     folder, watch = Path(folder), watch or Watch()
-    _check_free(folder)
+    _check_enough_episodes(config, ranks)
+    if ranks.is_first:
+        _check_free(folder)
     if plugins.is_file(config.method):
         plugins.remember(config.method)
         config = replace(config, method=plugins.absolute(config.method))
@@ -62,13 +69,15 @@ def start_run(folder: Path | str, config: RunConfig, watch: Watch | None = None)
     method = _fresh_method(config, store)
     samplers = _samplers(config, store)  # before anything is written: an impossible request leaves no folder
     state = TrainState.fresh(method, config.train)
+    if not ranks.is_first:
+        return _train(folder, config, method, samplers, state, watch, ranks)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         _check_free(folder)  # again: another training may have been faster
         try:
             write_json(folder / "config.json", config.to_json())
             write_json(folder / "manifest.json", manifest(store))
-            return _train(folder, config, method, samplers, state, watch)
+            return _train(folder, config, method, samplers, state, watch, ranks)
         except Exception:
             if not (folder / "last.safetensors").exists():  # it failed at once: there is nothing to continue
                 shutil.rmtree(folder, ignore_errors=True)
@@ -100,10 +109,20 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def resume_run(folder: Path | str, watch: Watch | None = None) -> TrainState:
-    """Go on where the last checkpoint of a run is; the end is the same, bit for bit, as without the interruption."""
+def _check_enough_episodes(config: RunConfig, ranks: Ranks) -> None:
+    if ranks.world > config.episodes_per_step:
+        raise SalaError(
+            f"{ranks.world} processes, and a step of this run has {config.episodes_per_step} episodes: some would have "
+            f"nothing to do; start fewer processes, or a new run with --episodes-per-step {ranks.world}"
+        )
+
+
+def resume_run(folder: Path | str, watch: Watch | None = None, ranks: Ranks = ALONE) -> TrainState:
+    """Go on where the last checkpoint of a run is; the end is the same, bit for bit, as without the interruption. The number
+    of processes may be another one, which changes the order of sums and so the last bits."""
     folder, watch = Path(folder), watch or Watch()
     config = read_config(folder)
+    _check_enough_episodes(config, ranks)
     if plugins.is_file(config.method):
         plugins.check_known(config.method)
     store = config.open_store(watch.on_data)
@@ -115,11 +134,26 @@ def resume_run(folder: Path | str, watch: Watch | None = None) -> TrainState:
         )
     method = _fresh_method(config, store)
     state = TrainState.fresh(method, config.train)
-    with _alone(folder):
-        if (path := folder / "last.safetensors").is_file():
-            _restore(path, method, state)
-        forget_after(folder / "metrics.jsonl", state.episode)
-        return _train(folder, config, method, _samplers(config, store), state, watch)
+    samplers = _samplers(config, store)
+    with _alone(folder) if ranks.is_first else nullcontext():
+        _restore_newest(folder, method, state, watch)
+        ranks.any(False)  # all have read before the first writes
+        if ranks.is_first:
+            forget_after(folder / "metrics.jsonl", state.episode)
+        return _train(folder, config, method, samplers, state, watch, ranks)
+
+
+def _restore_newest(folder: Path, method: Method, state: TrainState, watch: Watch) -> None:
+    """The last checkpoint, or the one before if the last is damaged or missing."""
+    paths = [path for name in CHECKPOINTS if (path := folder / name).is_file()]
+    for i, path in enumerate(paths):
+        try:
+            return _restore(path, method, state)
+        except SalaError as error:
+            if i == len(paths) - 1:
+                raise
+            watch.on_warning(f"{error}. The one before it is used: {paths[i + 1].name}")
+    return None
 
 
 def _recorded_hash(folder: Path) -> str:
@@ -139,31 +173,39 @@ def _train(
     samplers: tuple[EpisodeSampler, EpisodeSampler],
     state: TrainState,
     watch: Watch,
+    ranks: Ranks,
 ) -> TrainState:
     if config.threads:
         torch.set_num_threads(config.threads)
     training, validation = samplers
     outside = nullcontext() if config.method in METHODS else plugins.blaming(method, config.method)
-    with RunLog(folder) as log, outside:
+    with RunLog(folder) if ranks.is_first else nullcontext() as log, outside:
         keeper = _Keeper(folder, method, log, watch)
         state = train(
             method,
             training,
             config.train,
             state=state,
-            validate=lambda m: evaluate(m, validation, config.budget.n_validation_episodes),
+            validate=lambda m: evaluate(
+                m,
+                validation,
+                config.budget.n_validation_episodes,
+                embeddings=Embeddings(m, validation.store, ranks),
+            ),
             on_episode=keeper.on_episode,
             on_record=keeper.on_record,
             should_stop=watch.should_stop,
+            ranks=ranks,
         )
         keeper.save(state)
     return state
 
 
 class _Keeper:
-    """Keeps a training on disk while it goes on, and tells those who watch it."""
+    """Keeps a training on disk while it goes on, and tells those who watch it. Without a log it is one of the processes that
+    write nothing."""
 
-    def __init__(self, folder: Path, method: Method, log: RunLog, watch: Watch):
+    def __init__(self, folder: Path, method: Method, log: RunLog | None, watch: Watch):
         self.folder, self.method, self.log, self.watch = folder, method, log, watch
         self.saved_at = time.monotonic()
 
@@ -174,6 +216,8 @@ class _Keeper:
             self.watch.on_episode(state, loss)
 
     def on_record(self, state: TrainState, record: Record) -> None:
+        if self.log is None:
+            return
         if record.is_best:
             _check_finite(self.method)
             save_checkpoint(self.folder / "best.safetensors", self.method.state_dict(), _note(self.method, state))
@@ -183,9 +227,14 @@ class _Keeper:
             self.watch.on_record(state, record)
 
     def save(self, state: TrainState) -> None:
+        if self.log is None:
+            return
         _check_finite(self.method)
         tensors = {**self.method.state_dict(), **_optimizer_tensors(self.method, state)}
-        save_checkpoint(self.folder / "last.safetensors", tensors, _note(self.method, state))
+        last, previous = (self.folder / name for name in CHECKPOINTS)
+        if last.exists():
+            last.replace(previous)
+        save_checkpoint(last, tensors, _note(self.method, state))
         self.saved_at = time.monotonic()
 
 
@@ -204,12 +253,14 @@ def _samplers(config: RunConfig, store: ImageStore) -> tuple[EpisodeSampler, Epi
 
 def _fresh_method(config: RunConfig, store: ImageStore) -> Method:
     torch.manual_seed(config.seed)
-    return build_method(
+    method = build_method(
         config.method,
         build_backbone(config.backbone, store.image_shape),
         config.options,
         selection_share=config.protocol.train.selection_share,
     )
+    method.mixed_precision = config.mixed_precision
+    return method.to(config.torch_device)
 
 
 def _note(method: Method, state: TrainState) -> dict[str, Any]:

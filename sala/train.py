@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
@@ -14,6 +15,7 @@ from sala.episode import Episode
 from sala.errors import SalaError
 from sala.evaluate import Result
 from sala.methods import Method
+from sala.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class TrainConfig:
     learning_rate: float = 1e-3
     n_halvings: int = 4  # at equal distances: at each fifth of the training
     weight_decay: float = 5e-5  # on convolution kernels only
+    episodes_per_step: int = 1  # whose gradients are averaged
 
     def learning_rate_at(self, i: int) -> float:
         return float(self.learning_rate * 0.5 ** ((self.n_halvings + 1) * i // self.n_episodes))
@@ -51,9 +54,11 @@ class TrainState:
     def fresh(cls, method: Method, config: TrainConfig) -> TrainState:
         return cls({player: build_optimizer(method, player, config) for player in method.players})
 
-    def add(self, numbers: Mapping[str, float]) -> None:
-        for name, number in numbers.items():
-            self.sums[name] = self.sums.get(name, 0.0) + number
+    def add(self, means: Mapping[str, float], weight: int) -> None:
+        """Count in the means over `weight` episodes."""
+        for name, mean in means.items():
+            self.sums[name] = self.sums.get(name, 0.0) + weight * mean
+        self.n_summed += weight
 
     def take_means(self) -> dict[str, float]:
         """The means since they were last taken."""
@@ -84,23 +89,32 @@ def train(
     on_episode: Callable[[TrainState, float], None] | None = None,
     on_record: Callable[[TrainState, Record], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
+    ranks: Ranks = ALONE,
 ) -> TrainState:
-    """Train in place, from `state` (or the beginning) to the last episode, or until `should_stop` says so."""
+    """Train in place, from `state` (or the beginning) to the last episode, or until `should_stop` says so.
+
+    A step takes `config.episodes_per_step` episodes, of which each of the `ranks` does its share.
+    """
     config = config or TrainConfig()
     state = state or TrainState.fresh(method, config)
+    device = method.device
     method.train()
-    while state.episode < config.n_episodes and not should_stop():
-        method.progress = (state.episode + 1) / config.n_episodes  # 1 in the last episode
-        episode = episodes.episode(state.episode, with_unlabeled=method.trains_on_unlabeled)
+    if state.episode == 0:
+        method.prepare(episodes.episode(0, with_unlabeled=method.trains_on_unlabeled).to(device).task)
+    while state.episode < config.n_episodes and not ranks.any(should_stop()):
+        numbers = range(state.episode, min(state.episode + config.episodes_per_step, config.n_episodes))
+        batch = [
+            (i, episodes.episode(i, with_unlabeled=method.trains_on_unlabeled).to(device))
+            for i, _ in ranks.share(numbers, first=state.episode)
+        ]
         losses = {}
         for player, optimizer in state.optimizers.items():
-            loss = method.loss(episode.task, episode.query_labels, player)
-            losses[f"loss_{player}"] = _finite(loss, player, state.episode)  # first: bad gradients never reach weights
-            step(method, optimizer, loss, config.learning_rate_at(state.episode))
-        state.add(losses | method.notes)
-        state.episode += 1
-        state.n_summed += 1
-        if state.episode % config.validate_every == 0 or state.episode == config.n_episodes:
+            losses[f"loss_{player}"] = gradients(method, player, batch, len(numbers), config, ranks)
+            step(optimizer, config.learning_rate_at(state.episode))
+        state.add(losses | method.notes, weight=len(numbers))
+        before, state.episode = state.episode, numbers.stop
+        is_due = state.episode // config.validate_every > before // config.validate_every
+        if is_due or state.episode == config.n_episodes:
             record = _record(method, config, state, validate)
             if on_record:
                 on_record(state, record)
@@ -109,11 +123,64 @@ def train(
     return state
 
 
-def step(method: nn.Module, optimizer: Adam, loss: Tensor, learning_rate: float) -> None:
+def gradients(
+    method: Method,
+    player: str,
+    batch: list[tuple[int, Episode]],
+    n_total: int,
+    config: TrainConfig,
+    ranks: Ranks = ALONE,
+) -> float:
+    """Leaves in the parameters the gradient of the player's mean loss over all `n_total` episodes of a step, of which
+    `batch` is this process's share; gives that mean. Each episode starts from the same running statistics, and these end
+    at the mean of what the episodes made of them. So do the method's notes."""
+    method.zero_grad(set_to_none=True)
+    is_alone = n_total == 1
+    statistics = [b for b in method.buffers() if b.is_floating_point()]
+    before = [] if is_alone else [b.clone() for b in statistics]
+    sums = [torch.zeros_like(b) for b in before]
+    notes: dict[str, float] = {}
+    total = torch.zeros((), dtype=torch.float64)
+    for i, episode in batch:
+        _set(statistics, before)
+        method.progress = (i + 1) / config.n_episodes  # 1 in the last episode
+        loss = method.loss(episode.task, episode.query_labels, player)
+        total += _finite(loss, player, i)  # before the step: bad gradients never reach the weights
+        (loss / n_total).backward()  # type: ignore[no-untyped-call]
+        for s, b in zip(sums, statistics, strict=not is_alone):
+            s += b / n_total
+        notes = {name: notes.get(name, 0.0) + value / n_total for name, value in method.notes.items()}
+    if is_alone:
+        return total.item()
+    ranks.sum([*_gradients_of(method, player), *sums])
+    _set(statistics, sums)
+    method.notes = _summed(notes, ranks)
+    ranks.sum([total])
+    return total.item() / n_total
+
+
+def _gradients_of(method: Method, player: str) -> list[Tensor]:
+    for parameter in method.parameters_of(player):
+        if parameter.grad is None:  # a process that had no episode in this step
+            parameter.grad = torch.zeros_like(parameter)
+    return [parameter.grad for parameter in method.parameters_of(player) if parameter.grad is not None]
+
+
+def _set(targets: list[Tensor], values: list[Tensor]) -> None:
+    for target, value in zip(targets, values, strict=False):
+        target.copy_(value)
+
+
+def _summed(notes: dict[str, float], ranks: Ranks) -> dict[str, float]:
+    values = torch.tensor(list(notes.values()), dtype=torch.float64)
+    ranks.sum([values] if notes else [])
+    return dict(zip(notes, values.tolist(), strict=True))
+
+
+def step(optimizer: Adam, learning_rate: float) -> None:
+    """One step of the optimiser along the gradients that are there."""
     for group in optimizer.param_groups:
         group["lr"] = learning_rate
-    method.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
 
 

@@ -7,6 +7,7 @@ import torch
 from sala.backbones import Identity
 from sala.episode import Task
 from sala.methods import Method, build_method
+from sala.train import step
 
 
 def random_task(
@@ -68,3 +69,10 @@ def gradients_agree(method: Method, task: Task) -> None:
         return method.logits(Task(support, task.labels, unlabeled, query, task.n_way)).log_softmax(-1)
 
     assert torch.autograd.gradcheck(probabilities, (*parts, *method.parameters()))
+
+
+def descend(method: Method, optimizer: torch.optim.Adam, loss: torch.Tensor, learning_rate: float) -> None:
+    """One step on a loss that was computed outside of the loop."""
+    method.zero_grad()
+    loss.backward()
+    step(optimizer, learning_rate)

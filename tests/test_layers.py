@@ -10,7 +10,7 @@ import sala
 ROOT = Path(sala.__file__).parent
 # A room imports only rooms before it in this list.
 ORDER = [
-    "errors", "cache", "episode", "data", "protocol", "sampler", "jit", "kernels", "backbones", "stages", "methods",
+    "errors", "cache", "ranks", "episode", "data", "protocol", "sampler", "jit", "kernels", "backbones", "stages", "methods",
     "evaluate", "checkpoint", "train", "runconfig", "runlog", "runs", "trained", "samples", "report", "figures", "page",
     "demo", "console", "cli_data", "cli_methods", "cli", "__main__",
 ]  # fmt: skip

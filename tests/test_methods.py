@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tasks import images_task, on_features, random_task
+from tasks import descend, images_task, on_features, random_task
 from torch.testing import assert_close
 
 from sala.backbones import build_backbone
@@ -15,7 +15,7 @@ from sala.episode import Task
 from sala.errors import SalaError
 from sala.methods import METHODS, build_method, method_options
 from sala.methods.base import cross_entropy
-from sala.train import TrainConfig, TrainState, step
+from sala.train import TrainConfig, TrainState
 
 every_method = pytest.mark.parametrize("name", METHODS)
 
@@ -108,7 +108,7 @@ def test_one_step_lowers_the_loss_on_its_own_episode(name: str) -> None:
     state = TrainState.fresh(method, TrainConfig())
     for player, optimizer in state.optimizers.items():
         before = method.loss(task, labels, player)
-        step(method, optimizer, before, 1e-5)
+        descend(method, optimizer, before, 1e-5)
         assert method.loss(task, labels, player) < before
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import reference
 import torch
-from tasks import as_tensor, gradients_agree, images_task, lists, on_features, random_task
+from tasks import as_tensor, descend, gradients_agree, images_task, lists, on_features, random_task
 from torch.testing import assert_close
 
 from sala.backbones import Conv4, build_backbone
@@ -19,7 +19,7 @@ from sala.methods import build_method
 from sala.methods.tadam import TADAM, ResidualNetwork
 from sala.protocol import EpisodeShape
 from sala.sampler import EpisodeSampler
-from sala.train import TrainConfig, TrainState, step
+from sala.train import TrainConfig, TrainState
 
 
 def conditioned(*, multiplier: float, seed: int = 0) -> TADAM:
@@ -58,8 +58,8 @@ def test_without_multipliers_the_conditions_do_nothing(mode: bool) -> None:
     torch.manual_seed(0)
     plain = build_method("tadam", build_backbone("conv4", (28, 28, 1))).train(mode)
     method = conditioned(multiplier=0.0).train(mode)
-    assert_close(method.classify(task), plain.classify(task))
-    assert_close(method.backbone.state_dict(), plain.backbone.state_dict())
+    assert_close(method.classify(task), plain.classify(task), rtol=1e-4, atol=1e-4)
+    assert_close(method.backbone.state_dict(), plain.backbone.state_dict(), rtol=1e-4, atol=1e-5)
 
 
 def test_the_conditions_change_the_embedding_with_the_task() -> None:
@@ -138,7 +138,7 @@ def test_the_multipliers_learn_from_zero() -> None:
     method = conditioned(multiplier=0.0)
     optimizer = TrainState.fresh(method, TrainConfig()).optimizers["classifier"]
     for _ in range(3):
-        step(method, optimizer, method.loss(task, labels), 1e-3)
+        descend(method, optimizer, method.loss(task, labels), 1e-3)
     assert (method.conditions.multipliers != 0).all()
 
 

@@ -29,6 +29,7 @@ class Method(nn.Module):
     n_extra: int = 0  # columns of the logits beyond the classes ("none of them"); a query that falls there is an error
     embeds_per_task: bool = False  # if so, an image's embedding depends on its task and cannot be kept for another
 
+    mixed_precision: bool = False  # set by the run: bfloat16 in the backbone
     progress: float = 1.0  # of the training, in (0, 1]; set by the loop, read in training mode only
     selection_share: float = 1.0  # M0 / M, from the protocol; read by methods that select
 
@@ -49,6 +50,13 @@ class Method(nn.Module):
         """What `player` minimises on a task of images: the mean cross-entropy of the queries."""
         return cross_entropy(checked_logits(self.classify(task), task, self), query_labels)
 
+    def prepare(self, task: Task) -> None:
+        """Called once, before the first step, with the images of the first episode: a place for what depends on data."""
+
+    @property
+    def device(self) -> torch.device:
+        return next((p.device for p in self.parameters()), torch.device("cpu"))
+
     def parameters_of(self, player: str) -> list[nn.Parameter]:
         """The parameters that `player` moves."""
         return list(self.parameters())
@@ -65,8 +73,13 @@ class Method(nn.Module):
 
     def embed_images(self, images: Tensor) -> Tensor:  # [n, C, H, W] -> [n, d]
         """Embeddings of images; bytes are scaled to [0, 1]."""
-        points: Tensor = self.backbone(in_unit_range(images))
-        return points
+        with self.autocast():
+            points: Tensor = self.backbone(in_unit_range(images))
+        return points.float() if self.mixed_precision else points
+
+    def autocast(self) -> torch.autocast:
+        """Convolutions in bfloat16, if the method was told so; what follows the embedding is never in less than float32."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.mixed_precision)
 
     def pseudo_labels(self, task: Task) -> PseudoLabels | None:
         """What the method makes of an embedded task's unlabelled points; None if it does not look at them."""

@@ -64,8 +64,6 @@ class MetaGAN(Method):
             raise SalaError(f"scale must be above 0; got {first:g}")
         self.log_scale = nn.Parameter(torch.tensor(math.log(first)))  # log a
         self.offset = nn.Parameter(torch.zeros(()))  # b
-        self.has_offset: Tensor
-        self.register_buffer("has_offset", torch.tensor(False))
         self.generator = None
         if adversary and backbone.image_shape is not None:  # ready-made features have no image to imitate
             self.generator = Generator(backbone.image_shape, noise=noise, width=width)
@@ -84,6 +82,14 @@ class MetaGAN(Method):
             return made
         return [p for p in self.parameters() if not any(p is other for other in made)]
 
+    @torch.no_grad()
+    def prepare(self, task: Task) -> None:
+        """b in the middle of the first episode's distances, where real and fake are equally likely."""
+        with unrecorded(self.backbone):
+            embedded = self.embed(task)
+        prototypes = class_means(embedded.support, embedded.labels, task.n_way)
+        self.offset.copy_(self.log_scale.exp() * squared_distances(embedded.query, prototypes).mean())
+
     def adam_betas(self, player: str) -> tuple[float, float]:
         """The generator has less inertia, as is usual for one whose target moves."""
         return (0.5, 0.9) if player == "generator" else super().adam_betas(player)
@@ -95,7 +101,6 @@ class MetaGAN(Method):
             return self.loss_of_generator(task)
         embedded = self.embed(task)
         prototypes = class_means(embedded.support, embedded.labels, task.n_way)
-        self._place_offset(embedded.query, prototypes)
         on_labels = cross_entropy(self.class_scores(embedded.query, prototypes), query_labels)
         if self.generator is None:
             return on_labels
@@ -113,13 +118,6 @@ class MetaGAN(Method):
         if self.generator_loss == "matching":
             return (_real(embedded).mean(-2) - fakes.mean(-2)).square().sum(-1).mean()
         return -log_p_real(self.class_scores(fakes, prototypes)).mean()
-
-    @torch.no_grad()
-    def _place_offset(self, queries: Tensor, prototypes: Tensor) -> None:
-        """Once: in the middle of the distances, where real and fake are equally likely."""
-        if self.training and not self.has_offset:
-            self.offset.copy_(self.log_scale.exp() * squared_distances(queries, prototypes).mean())
-            self.has_offset.fill_(True)
 
     def embed_fakes(self, fakes: Tensor) -> Tensor:
         with unrecorded(self.backbone):

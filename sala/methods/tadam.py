@@ -71,7 +71,13 @@ class TADAM(Method):
             return part[..., None, :].expand(*part.shape[:-1], n_points, -1).flatten(0, -2)
 
         conditions = [(for_each_image(gamma), for_each_image(beta)) for gamma, beta in film]
-        return map_points(task, lambda images: self.backbone(in_unit_range(images), conditions))
+
+        def embed_images(images: Tensor) -> Tensor:
+            with self.autocast():
+                points: Tensor = self.backbone(in_unit_range(images), conditions)
+            return points.float() if self.mixed_precision else points
+
+        return map_points(task, embed_images)
 
     def task_vector(self, task: Task) -> Tensor:  # -> [..., d]
         """The mean of the prototypes in the network without conditions."""
