@@ -158,3 +158,14 @@ def unrecorded(network: nn.Module) -> Iterator[None]:
     finally:
         for norm in norms:
             norm.track_running_stats = True
+
+
+@contextmanager
+def running_statistics(network: nn.Module) -> Iterator[None]:
+    """What passes through in training mode is normalised as at test. Gradients flow."""
+    was_training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(was_training)

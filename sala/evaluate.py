@@ -208,7 +208,11 @@ def _measure(method: Method, episodes: Episode) -> dict[str, np.ndarray[Any, np.
         measured["correct"] = (correct & selected).sum(-1)
         measured["distractors"] = ((truth < 0) & selected).sum(-1)
     numbers = {key: value.cpu().numpy() for key, value in measured.items()}
-    return numbers | {f"@{key}": np.array([value]) for key, value in method.diagnostics(task).items()}
+    diagnostics = method.diagnostics(task)
+    if method.n_extra:  # as if there were no "none of them"
+        among = logits[..., : task.n_way].argmax(-1) == episodes.query_labels
+        diagnostics["accuracy_among_classes"] = 100 * among.double().mean().item()
+    return numbers | {f"@{key}": np.array([value]) for key, value in diagnostics.items()}
 
 
 def _pool(counts: dict[str, np.ndarray[Any, np.dtype[Any]]]) -> dict[str, float]:

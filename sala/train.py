@@ -103,13 +103,16 @@ def train(
         method.prepare(episodes.episode(0, with_unlabeled=method.trains_on_unlabeled).to(device).task)
     while state.episode < config.n_episodes and not ranks.any(should_stop()):
         numbers = range(state.episode, min(state.episode + config.episodes_per_step, config.n_episodes))
+        own = [i for i, _ in ranks.share(numbers, first=state.episode)]
+        weight = (
+            1 / len(numbers) if own else 0.0
+        )  # a process without an episode goes along with the first, which counts not
         batch = [
-            (i, episodes.episode(i, with_unlabeled=method.trains_on_unlabeled).to(device))
-            for i, _ in ranks.share(numbers, first=state.episode)
+            (i, episodes.episode(i, with_unlabeled=method.trains_on_unlabeled).to(device)) for i in own or numbers[:1]
         ]
         losses = {}
         for player, optimizer in state.optimizers.items():
-            losses[f"loss_{player}"] = gradients(method, player, batch, len(numbers), config, ranks)
+            losses[f"loss_{player}"] = gradients(method, player, batch, weight, config, ranks)
             step(optimizer, config.learning_rate_at(state.episode))
         state.add(losses | method.notes, weight=len(numbers))
         before, state.episode = state.episode, numbers.stop
@@ -127,54 +130,54 @@ def gradients(
     method: Method,
     player: str,
     batch: list[tuple[int, Episode]],
-    n_total: int,
+    weight: float,
     config: TrainConfig,
     ranks: Ranks = ALONE,
 ) -> float:
-    """Leaves in the parameters the gradient of the player's mean loss over all `n_total` episodes of a step, of which
-    `batch` is this process's share; gives that mean. Each episode starts from the same running statistics, and these end
-    at the mean of what the episodes made of them. So do the method's notes."""
+    """Leaves in the parameters the gradient of the player's weighted loss, summed over the numbered episodes of `batch` and
+    over all processes; gives that loss. With several episodes each starts from the same running statistics, and these end
+    at the mean of what the episodes made of them; so do the method's notes."""
     method.zero_grad(set_to_none=True)
-    is_alone = n_total == 1
-    statistics = [b for b in method.buffers() if b.is_floating_point()]
+    is_alone = weight == 1
+    statistics = list(method.buffers())
     before = [] if is_alone else [b.clone() for b in statistics]
-    sums = [torch.zeros_like(b) for b in before]
-    notes: dict[str, float] = {}
-    total = torch.zeros((), dtype=torch.float64)
+    sums = [torch.zeros_like(b, dtype=torch.float32) for b in before]
+    totals: dict[str, float] = {}
     for i, episode in batch:
         _set(statistics, before)
         method.progress = (i + 1) / config.n_episodes  # 1 in the last episode
         loss = method.loss(episode.task, episode.query_labels, player)
-        total += _finite(loss, player, i)  # before the step: bad gradients never reach the weights
-        (loss / n_total).backward()  # type: ignore[no-untyped-call]
+        numbers = {"": _finite(loss, player, i), **method.notes}
+        (weight * loss).backward()  # type: ignore[no-untyped-call]
         for s, b in zip(sums, statistics, strict=not is_alone):
-            s += b / n_total
-        notes = {name: notes.get(name, 0.0) + value / n_total for name, value in method.notes.items()}
-    if is_alone:
-        return total.item()
-    ranks.sum([*_gradients_of(method, player), *sums])
-    _set(statistics, sums)
-    method.notes = _summed(notes, ranks)
-    ranks.sum([total])
-    return total.item() / n_total
-
-
-def _gradients_of(method: Method, player: str) -> list[Tensor]:
-    for parameter in method.parameters_of(player):
-        if parameter.grad is None:  # a process that had no episode in this step
-            parameter.grad = torch.zeros_like(parameter)
-    return [parameter.grad for parameter in method.parameters_of(player) if parameter.grad is not None]
+            s += weight * b
+        totals = {name: totals.get(name, 0.0) + weight * number for name, number in numbers.items()}
+    if not is_alone:
+        values = torch.tensor(list(totals.values()), dtype=torch.float64)
+        ranks.sum([p.grad for p in method.parameters_of(player) if p.grad is not None])
+        ranks.sum(sums)
+        ranks.sum([values])
+        _set(statistics, sums)
+        totals = dict(zip(totals, values.tolist(), strict=True))
+    mean = totals.pop("")
+    method.notes = totals
+    _check_gradients(method, player, batch[0][0])
+    return mean
 
 
 def _set(targets: list[Tensor], values: list[Tensor]) -> None:
     for target, value in zip(targets, values, strict=False):
-        target.copy_(value)
+        target.copy_(value if target.is_floating_point() else value.round())  # a count of batches is one more for all
 
 
-def _summed(notes: dict[str, float], ranks: Ranks) -> dict[str, float]:
-    values = torch.tensor(list(notes.values()), dtype=torch.float64)
-    ranks.sum([values] if notes else [])
-    return dict(zip(notes, values.tolist(), strict=True))
+def _check_gradients(method: Method, player: str, i: int) -> None:
+    """Before the step: what is not finite never reaches the weights."""
+    norms = torch._foreach_norm([p.grad for p in method.parameters_of(player) if p.grad is not None])
+    if norms and not bool(torch.isfinite(torch.stack(norms)).all()):
+        raise SalaError(
+            f"the gradient of the {player} is no longer finite in episode {i}; the last good weights are kept. Lower the "
+            "learning rate, or look at the method's options"
+        )
 
 
 def step(optimizer: Adam, learning_rate: float) -> None:

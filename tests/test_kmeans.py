@@ -125,6 +125,21 @@ def test_statistics_of_distances() -> None:
     assert_close(as_tensor([reference.mask_statistics([0.0, 0.0, 0.0, 4.0])])[0], distance_statistics(column)[0])
 
 
+def test_equal_distances_have_no_shape_even_after_rounding() -> None:
+    column = torch.full((7, 1), 0.21965)
+    assert distance_statistics(column / column.mean(0))[0, 2:].tolist() == [1.0, 0.0, -3.0]
+
+
+@pytest.mark.parametrize("radius", [0.5, 0.78, 1.15, 2.0])
+@pytest.mark.parametrize("scale", [1.0, 2.0, 3.0])
+def test_a_small_radius_gives_no_broken_gradient(radius: float, scale: float) -> None:
+    task = random_task(n_way=5, d=64, n_unlabeled=25, dtype=torch.float32)
+    points = [(scale * part.abs()).requires_grad_() for part in (task.support, task.unlabeled, task.query)]
+    method = on_features("soft-kmeans-cluster", d=64, dtype=torch.float32, distractor_radius=radius)
+    method.logits(Task(points[0], task.labels, points[1], points[2], 5)).log_softmax(-1)[:, 0].sum().backward()
+    assert all(torch.isfinite(point.grad).all() for point in points)
+
+
 @pytest.mark.parametrize("unlabeled", [[[0.0, 0.0]], [[3.0, 3.0]] * 4])
 def test_equal_distances_are_no_problem_for_the_mask(unlabeled: list[list[float]]) -> None:
     support = torch.tensor([[0.0, 0.0], [1.0, 1.0]])

@@ -76,12 +76,33 @@ def test_feature_matching_compares_the_means() -> None:
 
 
 def test_without_its_offset_nothing_could_be_called_real() -> None:
-    """LSE_k(-a D_k) <= log N, with equality only on top of all prototypes: at b = 0 a point away from them is fake."""
-    task, method = random_task(n_query=20), on_features("metagan")
-    assert method.logits(task).logsumexp(-1).max() <= torch.tensor(3.0).log()
+    """Real means LSE_k l_k > 0, and without b it is at most log N - a min_k D_k: points further than log(N) / a from every
+    prototype are fake, however the embedding is trained to spread the classes."""
+    task, method = random_task(n_query=20), on_features("metagan", scale=1.0)
+    far = (-on_features("protonet").logits(task)).amin(-1) > torch.tensor(3.0).log()
+    assert far.any()
+    assert (log_p_real(method.logits(task))[far] < torch.tensor(0.5).log()).all()
     with torch.no_grad():
         method.offset.fill_(-method.logits(task).mean())
-    assert (method.logits(task).logsumexp(-1) > 0).any()
+    assert (log_p_real(method.logits(task))[far] > torch.tensor(0.5).log()).any()
+
+
+def test_the_gradient_of_the_discriminator_passes_points_and_prototypes() -> None:
+    """In all three terms."""
+    method = on_images().train()
+    task, labels = images_task()
+    method.prepare(task)
+    fakes = method.made_up(task, "discriminator").detach()
+    embedded = method.embed(task)
+    c = class_means(embedded.support, embedded.labels, 3)
+    on_labels = torch.nn.functional.cross_entropy(method.class_scores(embedded.query, c), labels)
+    by_hand = on_labels - log_p_real(method.class_scores(embedded.unlabeled, c)).mean()
+    by_hand = by_hand - log_p_fake(method.class_scores(method.embed_images(fakes), c)).mean()
+    weights = [block.conv.weight for block in method.backbone.blocks]
+    expected = torch.autograd.grad(by_hand, weights)
+    found = torch.autograd.grad(method.loss(task, labels, "discriminator"), weights)
+    for a, b in zip(found, expected, strict=True):
+        assert_close(a, b, rtol=1e-2, atol=1e-4)
 
 
 def test_the_offset_starts_at_the_mean_distance_of_the_first_episode() -> None:

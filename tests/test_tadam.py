@@ -117,12 +117,19 @@ def test_the_residual_network_follows_its_paper() -> None:
     assert_close(network(as_tensor([x]))[0], as_tensor([out])[0])
 
 
-def test_the_task_vector_is_the_mean_of_the_plain_prototypes() -> None:
-    method = conditioned(multiplier=0.5).eval()
+@pytest.mark.parametrize("mode", [True, False])
+def test_the_task_vector_is_the_mean_of_the_plain_prototypes(mode: bool) -> None:
+    """By running statistics, in training as at test, with a gradient, and over classes, not images."""
+    method = conditioned(multiplier=0.5).train(mode)
     task, _ = images_task()
+    unequal = replace(task, support=torch.cat([task.support, task.query[:2]]), labels=torch.tensor([0, 1, 2, 2, 2]))
+    vector = method.task_vector(unequal)
+    assert method.backbone.training == mode
+    vector.sum().backward()
+    assert method.backbone.blocks[0].conv.weight.grad.abs().sum() > 0
     with torch.no_grad():
-        plain = method.backbone(task.support.float() / 255)
-        assert_close(method.task_vector(task), plain.mean(0))
+        plain = method.eval().backbone(unequal.support.float() / 255)
+    assert_close(vector.detach(), (plain[0] + plain[1] + plain[2:].mean(0)) / 3, rtol=1e-4, atol=1e-5)
 
 
 def test_the_multipliers_are_penalised() -> None:

@@ -123,6 +123,47 @@ def test_the_loss_of_tpn_gives_support_its_share() -> None:
     assert_close(method.loss(task, labels), expected)
 
 
+def test_the_loss_of_the_transductive_form_is_on_support_and_queries() -> None:
+    torch.manual_seed(0)
+    method = build_method("tpn", build_backbone("conv4", (28, 28, 1)), {"transductive": True}).eval()
+    task, labels = images_task()
+    embedded = method.embed(task)
+    scaled = method.scaled(embedded)
+    points = torch.cat([scaled.support, scaled.unlabeled, scaled.query])
+    W = similarities(points, points)
+    S = tpn.normalised(W * neighbours(W, 20))
+    Y = torch.eye(len(points), 3)
+    rows = (torch.linalg.inv(torch.eye(len(points)) - 0.99 * S) @ Y).log_softmax(-1)
+    both = [-rows[i, i] for i in range(3)] + [-rows[7 + i, label] for i, label in enumerate(labels)]
+    assert_close(method.loss(task, labels), torch.stack(both).mean(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_the_length_scale_network_by_hand(mode: bool) -> None:
+    """Two blocks of conv, batch norm, ReLU and padded pool, then 8 units with ReLU and one linear output, of any sign."""
+    torch.manual_seed(0)
+    network = LengthScale((3, 5, 5)).train(mode)
+    points = torch.randn(6, 75)
+    x = points.reshape(6, 3, 5, 5)
+    for conv, norm, *_ in network.blocks:
+        x = torch.nn.functional.conv2d(x, conv.weight, conv.bias, padding=1)
+        mean, variance = (
+            (x.mean((0, 2, 3)), x.var((0, 2, 3), correction=0)) if mode else (torch.zeros(1), torch.ones(1))
+        )
+        x = (x - mean.reshape(1, -1, 1, 1)) / (variance.reshape(1, -1, 1, 1) + norm.eps).sqrt()
+        x = torch.nn.functional.max_pool2d(x.clamp_min(0), 2, padding=1)
+    first, _, last = network.head
+    expected = (x.flatten(1) @ first.weight.T + first.bias).clamp_min(0) @ last.weight.T + last.bias
+    assert_close(network(points), expected, rtol=1e-4, atol=1e-5)
+    with torch.no_grad():
+        last.bias.fill_(-3.0)
+    assert (network(points) < 0).all()
+
+
+def test_equal_points_keep_themselves_as_neighbours() -> None:
+    assert neighbours(torch.ones(30, 30), 5).diagonal().all()
+
+
 def test_gradients_of_tpn_match_finite_differences() -> None:
     method = on_features("tpn", d=4, alpha=0.8)
     gradients_agree(method, random_task(d=4, n_unlabeled=3, n_query=2))
@@ -140,6 +181,9 @@ def test_a_chain_carries_the_label_to_its_end() -> None:
     logits = method.logits(replace(task, query=torch.tensor([[8.0]], dtype=torch.float64)))
     assert logits.argmax().item() == 0
     assert logits[0, 0] > 2 * logits[0, 1]
+    assert (method.pseudo_labels(task).probabilities.argmax(-1) == 0).all()  # the whole chain
+    other_end = replace(task, unlabeled=torch.cat([chain, -3 - chain]))
+    assert method.pseudo_labels(other_end).probabilities.argmax(-1).tolist() == [0] * 7 + [1] * 7
 
 
 @pytest.mark.parametrize(("in_map", "features"), [((64, 5, 5), 4), ((64, 1, 1), 1), ((64, 2, 2), 4), ((8, 3, 3), 4)])

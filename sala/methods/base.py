@@ -89,8 +89,8 @@ class Method(nn.Module):
         """Numbers worth a line in the log, from a batch of embedded tasks."""
         return {}
 
-    def samples(self, task: Task) -> Tensor | None:  # -> [..., n, C, H, W]
-        """Images that the method makes up for a task of images; None if it makes none."""
+    def samples(self, task: Task) -> Tensor | None:  # -> [n, C, H, W]
+        """Images that the method makes up for one task of images; None if it makes none."""
         return None
 
 

@@ -108,7 +108,8 @@ class SoftKMeansCluster(Method):
         weights = torch.cat([known, z], -2)
         total = weights.sum(-2)[..., None]
         points = torch.cat([task.support, task.unlabeled], -2)
-        return weights.transpose(-2, -1) @ points / total.where(total > 0, 1)
+        # as good as nothing in a cluster is nothing: the gradient of a quotient squares its denominator
+        return weights.transpose(-2, -1) @ points / total.where(total > 1e-12, 1)
 
     def cluster_scores(self, task: Task) -> Tensor:  # -> [..., M, n_way + 1]
         prototypes = class_means(task.support, task.labels, task.n_way)
@@ -141,7 +142,7 @@ class MaskedSoftKMeans(Method):
     4. w_jc = softmax_c(-D_jc) m_jc
 
     Deviations: the mask enters once, as printed; the released code multiplies it in twice, `squared_mask=True`
-    (test_the_released_mask_is_the_square). The MLP's third output, a change of the threshold from one refinement to the
+    (test_the_released_mask_is_the_square). The MLP's second output, a change of the threshold from one refinement to the
     next, has no effect with the one refinement of the paper; it is kept so that the network is 5-20-3.
     """
 
@@ -187,6 +188,6 @@ def distance_statistics(distances: Tensor) -> Tensor:  # [..., M, k] -> [..., k,
     """min, max, variance, skewness and excess kurtosis over the points; a variance of 0 counts as 1."""
     centred = distances - distances.mean(-2, keepdim=True)
     second, third, fourth = (centred.pow(n).mean(-2) for n in (2, 3, 4))
-    variance = second.where(second > 0, 1)
+    variance = second.where(second > 1e-10, 1)  # of distances around 1: less is rounding
     skewness, kurtosis = third / variance.pow(1.5), fourth / variance.square() - 3
     return torch.stack([distances.amin(-2), distances.amax(-2), variance, skewness, kurtosis], -1)

@@ -32,16 +32,17 @@ class MetaGAN(Method):
        or, with `generator_loss="matching"`, ||E_U g(x) - E_G g(x')||^2
 
     Unlabelled images are real ones of no known class, and enter in training alone; at test this is a Prototypical Network. In
-    a task without them the queries take their part. `adversary=False` removes the generator and L_D's last two terms.
+    a task without them the queries take their part. `adversary=False` removes the generator and L_D's last two terms;
+    unlabelled images are then in the batch-norm batch only.
 
     Deviations: no code was released, and the paper's own classifiers are MAML and a Relation Network; this one is the
     prototype head on the common backbone. The offset b is needed: without it LSE_k l_k <= log N, whatever x is
     (test_without_its_offset_nothing_could_be_called_real); it starts at the mean distance of the first episode, and a at
-    1 / sqrt(d), which keeps l_k near 0, where real and fake can be told apart by degrees. The generator is small (a
-    step must be affordable on a CPU), normalises each pixel's channels and ends in the range of real images; its Adam
-    has moments (0.5, 0.9), the discriminator's is the common one. Fakes
-    pass batch norm as a batch of their own and leave no trace in its running statistics. Distractors count as real:
-    nothing here could reject them. Noise is a function of the task's images, so that a training can be repeated bit for bit.
+    1 / sqrt(d), so that p_real of real images starts not far from 1/2 (about 0.9 on 28 x 28 letters). The generator is
+    small (a step must be affordable on a CPU), normalises each pixel's channels and ends in the range of real images; its
+    Adam has moments (0.5, 0.9), the discriminator's is the common one. Fakes pass batch norm as a batch of their own and
+    leave no trace in its running statistics. Distractors count as real: nothing here could reject them. Noise is a
+    function of the task's images, so that a training can be repeated bit for bit.
     """
 
     paper = "Zhang et al., NeurIPS 2018"
@@ -84,7 +85,7 @@ class MetaGAN(Method):
 
     @torch.no_grad()
     def prepare(self, task: Task) -> None:
-        """b in the middle of the first episode's distances, where real and fake are equally likely."""
+        """b at the mean of the first episode's distances."""
         with unrecorded(self.backbone):
             embedded = self.embed(task)
         prototypes = class_means(embedded.support, embedded.labels, task.n_way)

@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sala.backbones import Backbone, Film, unrecorded
+from sala.backbones import Backbone, Film, running_statistics
 from sala.episode import Task
 from sala.errors import SalaError
 from sala.methods.base import Method, in_unit_range, map_points
 from sala.stages import PseudoLabels, class_means, refine, squared_distances
 
-MULTIPLIER_PENALTY = 0.01  # supplementary material: on the post-multipliers
+MULTIPLIER_PENALTY = 0.01  # L2, on the post-multipliers
 
 
 class TADAM(Method):
@@ -22,9 +22,9 @@ class TADAM(Method):
 
     Oreshkin et al., NeurIPS 2018, arXiv:1805.10123.
 
-    A: softmax_c(-a ||g(x) - p_c||^2) with a = exp(s), s learned from 0            (eq. 1: metric scaling)
+    A: softmax_c(-a ||g(x) - p_c||^2) with a = exp(s), s learned from 0            (metric scaling)
     B: A, and
-       1. task vector t = mean_c p_c, from the support in the plain network        (sec. 2.4: task embedding network)
+       1. task vector t = mean_c p_c, from the support in the plain network        (task embedding network)
        2. in each layer gamma = gamma_0 G(t), beta = beta_0 B(t), with residual
           networks G, B and scalars gamma_0, beta_0 that start at 0
        3. h <- (1 + gamma) h + beta after batch norm, before ReLU                  (FiLM)
@@ -34,8 +34,8 @@ class TADAM(Method):
     (test_tadam_starts_as_soft_kmeans). Distances are squared, unlike the released head's; the scale is learned, as
     the text says, where the released code fixes it by cross-validation. B stands on Conv4 instead of ResNet-12, with the
     optimiser of all other methods. The auxiliary task (co-training on a 64-way classification) is left
-    out; the paper reports that conditioning without it lowers accuracy. In training the plain pass normalises the
-    support by its own statistics and leaves the running ones alone.
+    out; the paper reports that conditioning without it lowers accuracy. The plain pass has batch norm's running statistics in
+    training too: normalised by its own few images, the support would lose the very mean that tells its task.
     """
 
     paper = "Oreshkin et al., NeurIPS 2018"
@@ -54,7 +54,7 @@ class TADAM(Method):
         return -self.distances(task.query, refine(task, self.assignments(task)))
 
     def distances(self, points: Tensor, prototypes: Tensor) -> Tensor:
-        """eq. 1: a ||g(x) - p_c||^2"""
+        """a ||g(x) - p_c||^2"""
         return self.log_scale.exp() * squared_distances(points, prototypes)
 
     def assignments(self, task: Task) -> Tensor:  # -> [..., M, n_way]
@@ -81,7 +81,7 @@ class TADAM(Method):
 
     def task_vector(self, task: Task) -> Tensor:  # -> [..., d]
         """The mean of the prototypes in the network without conditions."""
-        with unrecorded(self.backbone):
+        with running_statistics(self.backbone):
             images = task.support.flatten(0, task.labels.ndim - 1)
             support = self.embed_images(images).reshape(*task.labels.shape, -1)
         return class_means(support, task.labels, task.n_way).mean(-2)

@@ -181,10 +181,11 @@ def propagate(W: Tensor, Y: Tensor, k: int, alpha: float) -> Tensor:  # [..., n,
 
 
 def neighbours(W: Tensor, k: int) -> Tensor:  # [..., n, n] -> [..., n, n] bool
-    """Where j is among the k largest of row i, or i among the k largest of row j."""
+    """Where j is among the k largest of row i, or i among the k largest of row j. A point is always its own neighbour."""
     best = W.detach().topk(min(k, W.shape[-1]), dim=-1).indices
     chosen = torch.zeros_like(W, dtype=torch.bool).scatter(-1, best, torch.ones_like(best, dtype=torch.bool))
-    return chosen | chosen.transpose(-2, -1)
+    itself = torch.eye(W.shape[-1], dtype=torch.bool, device=W.device)  # also where more than k points are the same
+    return chosen | chosen.transpose(-2, -1) | itself
 
 
 def normalised(W: Tensor) -> Tensor:
