@@ -138,7 +138,7 @@ def gradients(
     over all processes; gives that loss. With several episodes each starts from the same running statistics, and these end
     at the mean of what the episodes made of them; so do the method's notes."""
     method.zero_grad(set_to_none=True)
-    is_alone = weight == 1
+    is_alone = weight == 1 and ranks.world == 1
     statistics = list(method.buffers())
     before = [] if is_alone else [b.clone() for b in statistics]
     sums = [torch.zeros_like(b, dtype=torch.float32) for b in before]
