@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all check format clean
+.PHONY: demo test test-all bench check format clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -12,12 +12,12 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	  { echo "sala needs Python 3.10 or newer; run make PYTHON=/path/to/python3.10 (or newer)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing sala into $(VENV) (once; about a minute)"
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[fast]'
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
 	@echo "installing the tools for tests and checks (once)"
-	@$(PIP) --editable '.[dev]'
+	@$(PIP) --editable '.[fast,dev]'
 	@touch $@
 
 demo: $(VENV)/installed  ## train, test and compare on the built-in data; writes sala-demo/report.html
@@ -28,6 +28,9 @@ test: $(VENV)/installed-dev  ## the tests that run in minutes
 
 test-all: $(VENV)/installed-dev  ## the slow ones too
 	@$(BIN)/python -m pytest -m ''
+
+bench: $(VENV)/installed-dev  ## what things cost here; writes bench.json
+	@$(BIN)/sala bench --out bench.json
 
 check: $(VENV)/installed-dev  ## formatting, lint, types
 	@$(BIN)/ruff format --check .

@@ -12,7 +12,7 @@ ROOT = Path(sala.__file__).parent
 ORDER = [
     "errors", "cache", "ranks", "episode", "data", "protocol", "sampler", "jit", "kernels", "backbones", "stages", "methods",
     "evaluate", "checkpoint", "train", "runconfig", "runlog", "runs", "trained", "samples", "report", "figures", "page",
-    "demo", "console", "cli_data", "cli_methods", "cli", "__main__",
+    "demo", "bench", "console", "cli_data", "cli_methods", "cli_bench", "cli", "__main__",
 ]  # fmt: skip
 # methods know tensors only: no dataset, no sampler, no protocol
 FORBIDDEN = {"methods": {"data", "sampler", "protocol"}, "stages": {"data", "sampler", "protocol", "backbones"}}

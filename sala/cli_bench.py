@@ -1,0 +1,50 @@
+"""`sala bench`: what things cost on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from sala import console
+from sala.bench import SECTIONS, Section, to_json
+from sala.checkpoint import write_json
+from sala.errors import SalaError
+
+
+def bench(
+    sections: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(SECTIONS)}; all by default.")] = None,
+    seconds: Annotated[float, typer.Option(help="Time for each comparison; more is steadier.", min=0.01)] = 6.0,
+    out: Annotated[Path | None, typer.Option(help="Also write everything to this JSON file.")] = None,
+) -> None:
+    """Measure training steps, evaluation, storage and growth. Every figure is a ratio within this run, or says its unit.
+
+    Example: `sala bench steps --seconds 20 --out bench.json`
+    """
+    chosen = sections or list(SECTIONS)
+    if unknown := [name for name in chosen if name not in SECTIONS]:
+        raise SalaError(f"there is no section {unknown[0]!r}; the sections are {', '.join(SECTIONS)}")
+    done: list[Section] = []
+    for name in chosen:
+        console.err.print(f"measuring {name}")
+        for section in SECTIONS[name](seconds):
+            done.append(section)
+            console.out.print(section_table(section))
+    if out is not None:
+        write_json(out, to_json(done, " ".join(["sala bench", *chosen, f"--seconds {seconds:g}"])))
+        console.err.print(f"written: {out}", markup=False)
+
+
+def section_table(section: Section) -> Table:
+    title, rows = section
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for column in ("", "value", "target", "", "note"):
+        table.add_column(column, justify="right" if column in ("value", "target") else "left", overflow="fold")
+    for row in rows:
+        verdict = {None: "", True: "met", False: "MISSED"}[row.is_met]
+        table.add_row(
+            row.name, f"{row.value:,.3g}" if row.value < 1000 else f"{row.value:,.0f}", row.target, verdict, row.note
+        )
+    return table
