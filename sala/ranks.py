@@ -17,6 +17,10 @@ from sala.errors import SalaError
 T = TypeVar("T")
 
 
+class LostOthers(SalaError):
+    """Another process of the job is gone, and with it the job."""
+
+
 @dataclass(frozen=True)
 class Ranks:
     """This process is number `rank` of `world`. Alone, every operation below does nothing."""
@@ -61,10 +65,9 @@ class Ranks:
             else:
                 dist.all_reduce(tensor)
         except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            raise SalaError(
-                f"process {self.rank} of {self.world} has lost the others ({reason[:120]}): one was stopped or failed. "
-                "The last checkpoint is good: go on with sala train --resume RUN, with as many processes as you like"
+            reason = str(error).splitlines()[0].rpartition("] ")[2]
+            raise LostOthers(
+                f"process {self.rank} of {self.world} has lost the others: one was stopped or has failed ({reason[:80]})"
             ) from None
 
 

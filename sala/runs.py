@@ -31,7 +31,7 @@ from sala.data import ImageStore
 from sala.errors import SalaError
 from sala.evaluate import Embeddings, evaluate
 from sala.methods import METHODS, Method, build_method, plugins
-from sala.ranks import ALONE, Ranks
+from sala.ranks import ALONE, LostOthers, Ranks
 from sala.runconfig import RunConfig, read_config
 from sala.runlog import RunLog, forget_after, manifest
 from sala.sampler import EpisodeSampler, fixed_sampler
@@ -179,7 +179,7 @@ def _train(
         torch.set_num_threads(config.threads)
     training, validation = samplers
     outside = nullcontext() if config.method in METHODS else plugins.blaming(method, config.method)
-    with RunLog(folder) if ranks.is_first else nullcontext() as log, outside:
+    with RunLog(folder) if ranks.is_first else nullcontext() as log, outside, _telling_how_to_go_on(folder):
         keeper = _Keeper(folder, method, log, watch)
         state = train(
             method,
@@ -199,6 +199,17 @@ def _train(
         )
         keeper.save(state)
     return state
+
+
+@contextmanager
+def _telling_how_to_go_on(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except LostOthers as error:
+        raise SalaError(
+            f"{error}. The last checkpoint is good: go on with `sala train --resume {folder}`, with as many processes as you "
+            "like"
+        ) from None
 
 
 class _Keeper:
