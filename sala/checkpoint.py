@@ -15,10 +15,13 @@ from torch import Tensor
 from sala.errors import SalaError
 
 
-def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> None:
-    """Write next to the target, make sure it is on disk, then rename: a reader sees the old file or the new one."""
+def save_checkpoint(
+    path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any], *, previous: Path | None = None
+) -> None:
+    """Write next to the target, make sure it is on disk, then rename: a reader sees the old file or the new one. What was
+    there before is kept as `previous`."""
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomically(path, to_bytes(content, metadata={"note": json.dumps(note)}))
+    write_atomically(path, to_bytes(content, metadata={"note": json.dumps(note)}), previous)
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -34,16 +37,29 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise SalaError(f"the checkpoint {path} is damaged ({error}); restore it from a copy, or train again") from None
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes, previous: Path | None = None) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        if previous is not None and path.exists():
+            _keep(path, previous)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _keep(path: Path, previous: Path) -> None:
+    """A second name for the file, so that there is no moment without the first; where there are no links, a new name."""
+    link = previous.with_name(f".{previous.name}.{os.getpid()}.partial")
+    try:
+        os.link(path, link)
+    except OSError:
+        os.replace(path, previous)
+    else:
+        os.replace(link, previous)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -148,11 +148,13 @@ def _restore_newest(folder: Path, method: Method, state: TrainState, watch: Watc
     paths = [path for name in CHECKPOINTS if (path := folder / name).is_file()]
     for i, path in enumerate(paths):
         try:
-            return _restore(path, method, state)
+            tensors, note = load_checkpoint(path)
         except SalaError as error:
             if i == len(paths) - 1:
                 raise
             watch.on_warning(f"{error}. The one before it is used: {paths[i + 1].name}")
+        else:
+            return _restore(path, tensors, note, method, state)
     return None
 
 
@@ -243,9 +245,7 @@ class _Keeper:
         _check_finite(self.method)
         tensors = {**self.method.state_dict(), **_optimizer_tensors(self.method, state)}
         last, previous = (self.folder / name for name in CHECKPOINTS)
-        if last.exists():
-            last.replace(previous)
-        save_checkpoint(last, tensors, _note(self.method, state))
+        save_checkpoint(last, tensors, _note(self.method, state), previous=previous)
         self.saved_at = time.monotonic()
 
 
@@ -312,8 +312,9 @@ def load_weights(path: Path, method: Method, tensors: Mapping[str, Tensor]) -> N
         ) from None
 
 
-def _restore(path: Path, method: Method, state: TrainState) -> None:
-    tensors, note = load_checkpoint(path)
+def _restore(
+    path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any], method: Method, state: TrainState
+) -> None:
     load_weights(path, method, tensors)
     try:
         _restore_optimizers(method, state, tensors)

@@ -104,7 +104,8 @@ def test_after_training_the_metric_is_adaptive_in_fact(glyphs: ImageStore) -> No
 def test_a_run_folder_holds_what_it_should(tmp_path: Path, glyphs: ImageStore) -> None:
     state = start_run(tmp_path / "run", config())
     names = {p.name for p in (tmp_path / "run").iterdir()} - {"tensorboard"}
-    assert names == {"config.json", "manifest.json", "metrics.jsonl", "best.safetensors", "last.safetensors"}
+    weights = {f"{name}.safetensors" for name in ("best", "last", "previous")}
+    assert names == {"config.json", "manifest.json", "metrics.jsonl", *weights}
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["data_hash"] == glyphs.content_hash
     assert {"versions", "command", "machine", "started"} <= set(manifest)
