@@ -12,12 +12,12 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	  { echo "sala needs Python 3.10 or newer; run make PYTHON=/path/to/python3.10 (or newer)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing sala into $(VENV) (once; about a minute)"
-	@$(PIP) --editable '.[fast]'
+	@$(PIP) --editable '.[fast]' || { echo "numba cannot be had here: going on with PyTorch's kernels"; $(PIP) --editable .; }
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
 	@echo "installing the tools for tests and checks (once)"
-	@$(PIP) --editable '.[fast,dev]'
+	@$(PIP) --editable '.[dev]'
 	@touch $@
 
 demo: $(VENV)/installed  ## train, test and compare on the built-in data; writes sala-demo/report.html
