@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
@@ -25,15 +26,17 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and note. The file is read in one go: a training may replace it at any moment."""
     try:
-        with safe_open(path, framework="pt") as file:
-            note = dict(json.loads((file.metadata() or {}).get("note", "{}")))
-            return {name: file.get_tensor(name) for name in file.keys()}, note  # noqa: SIM118
+        content = path.read_bytes()
+        tensors = from_bytes(content)  # which checks lengths and offsets
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        return tensors, dict(json.loads(header.get("__metadata__", {}).get("note", "{}")))
     except FileNotFoundError:
         raise SalaError(
             f"there is no checkpoint {path}; `sala train --resume {path.parent}` goes on with that run"
         ) from None
-    except (SafetensorError, ValueError, TypeError, RecursionError, OSError) as error:
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError) as error:
         raise SalaError(f"the checkpoint {path} is damaged ({error}); restore it from a copy, or train again") from None
 
 
