@@ -38,24 +38,24 @@ def sample_sheet(
                     "(with its adversary)"
                 )
             rows.append(_row([in_unit_range(task.support), made[:n_images]]))
-    return _bytes(_stack(rows, 1))
+    return _bytes(_stack(rows, 1, _gap(rows[0])))
 
 
 def _row(groups: list[Tensor]) -> Tensor:
     """Groups of images [n, C, H, W] beside each other, with a wider gap between the groups."""
-    lines = [_stack(list(images), 2) for images in groups]
-    return _stack(lines, 2, gaps=5)
+    gap = _gap(groups[0][0])
+    return _stack([_stack(list(images), 2, gap) for images in groups], 2, 6 * gap)
 
 
-def _stack(images: list[Tensor], dim: int, gaps: int = 1) -> Tensor:
+def _gap(image: Tensor) -> int:
+    return max(1, round(GAP * image.shape[-2]))
+
+
+def _stack(images: list[Tensor], dim: int, gap: int) -> Tensor:
     """[C, H, W] images along a dimension, with paper between them."""
-    width = (
-        max(1, round(GAP * min(images[0].shape[1:]) * gaps)) if dim == 2 else max(1, round(GAP * images[0].shape[1]))
-    )
     shape = [*images[0].shape]
-    shape[dim] = width
-    paper = torch.ones(shape)
-    pieces = [piece for image in images for piece in (image, paper)]
+    shape[dim] = gap
+    pieces = [piece for image in images for piece in (image, torch.ones(shape))]
     return torch.cat(pieces[:-1], dim)
 
 

@@ -177,7 +177,7 @@ def test_samples_of_a_generator_are_a_picture(tmp_path: Path, glyphs: ImageStore
     with Image.open(run / "samples.png") as picture:
         pixels = np.asarray(picture)
     gap = 3
-    assert pixels.shape == (2 * 28 + gap, 9 * 28 + 3 * gap + 4 * gap + 17)  # 5 labelled, 4 made up
+    assert pixels.shape == (2 * 28 + gap, 9 * 28 + 4 * gap + 3 * gap + 6 * gap)  # 5 labelled, 4 made up
     assert (pixels[:28, :28] == glyphs.images[first_image(glyphs)][..., 0]).all()
     line = json.loads((run / "metrics.jsonl").read_text().splitlines()[0])
     assert {"loss", "loss_generator", "real_accuracy", "fake_accuracy"} <= set(line)

@@ -214,6 +214,12 @@ def test_on_features_there_is_nothing_to_imitate() -> None:
         method.loss(random_task(), torch.tensor([0, 1, 2, 0]), "generator")
 
 
+@pytest.mark.parametrize("name", ["width", "noise"])
+def test_a_generator_has_a_size(name: str) -> None:
+    with pytest.raises(SalaError, match=f"{name}, .* must be at least 1; got 0"):
+        on_features("metagan", **{name: 0})
+
+
 def test_a_scale_is_positive() -> None:
     with pytest.raises(SalaError, match="scale must be above 0; got 0"):
         on_features("metagan", scale=0.0)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sala.backbones import Backbone, unrecorded
 from sala.episode import Task
-from sala.errors import SalaError
+from sala.errors import SalaError, at_least
 from sala.methods.base import Method, cross_entropy, in_unit_range
 from sala.stages import class_means, squared_distances
 
@@ -63,6 +63,8 @@ class MetaGAN(Method):
         first = backbone.out_dim**-0.5 if scale is None else scale
         if not first > 0:
             raise SalaError(f"scale must be above 0; got {first:g}")
+        at_least(1, noise, "noise, the number of its dimensions,")
+        at_least(1, width, "width, the generator's number of channels,")
         self.log_scale = nn.Parameter(torch.tensor(math.log(first)))  # log a
         self.offset = nn.Parameter(torch.zeros(()))  # b
         self.generator = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from sala.backbones import Backbone
 from sala.episode import Task
 from sala.errors import SalaError
-from sala.methods.base import Method, cross_entropy
+from sala.methods.base import Method, cross_entropy, map_points
 from sala.stages import PseudoLabels, one_hot
 
 ELEMENTS_AT_ONCE = 2**24  # of graphs in evaluation: 64 MiB a copy in float32
@@ -65,10 +64,9 @@ class TPN(Method):
     def loss(self, task: Task, query_labels: Tensor, player: str = "classifier") -> Tensor:
         embedded = self.embed(task)
         rows = self.propagated(embedded)
-        n_graphs, n_query, n_support = rows.support.shape[-3], query_labels.shape[-1], task.labels.shape[-1]
+        n_query, n_support = query_labels.shape[-1], task.labels.shape[-1]
         on_query = cross_entropy(rows.query, query_labels)
         on_support = cross_entropy(rows.support, task.labels[..., None, :].expand(*rows.support.shape[:-1]))
-        assert n_graphs == (1 if self.transductive else n_query)
         return (n_query * on_query + n_support * on_support) / (n_query + n_support)
 
     def propagated(self, task: Task) -> Rows:
@@ -86,11 +84,8 @@ class TPN(Method):
 
     def scaled(self, task: Task) -> Task:
         """The task with f(x) / sigma(x) in place of f(x). Sigma may be negative; at 0 it is held off by the machine's eps."""
-        points = torch.cat([task.support, task.unlabeled, task.query], -2)
-        sigma = self.length_scale(points.flatten(0, -2)).reshape(*points.shape[:-1], 1)
-        sizes = [part.shape[-2] for part in (task.support, task.unlabeled, task.query)]
-        support, unlabeled, query = torch.split(points / (sigma + torch.finfo(torch.float64).eps), sizes, dim=-2)
-        return replace(task, support=support, unlabeled=unlabeled, query=query)
+        eps = torch.finfo(torch.float64).eps
+        return map_points(task, lambda points: points / (self.length_scale(points) + eps))
 
     def _neighbours(self, scaled: Task) -> tuple[Tensor, Tensor]:  # -> [..., n, n], [..., Q, n]
         known = torch.cat([scaled.support, scaled.unlabeled], -2)
