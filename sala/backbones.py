@@ -56,9 +56,11 @@ class ConvBlock(nn.Module):
 
     def forward(self, x: Tensor, film: tuple[Tensor, Tensor] | None = None) -> Tensor:
         if self.training:
+            if film is None and kernels.is_first(x, self.conv.weight):
+                return self._recorded(kernels.first_block(x, *self.conv.parameters(), *self.norm.parameters(), self.norm.eps), x)
             y = self.conv(x)
             if film is None and kernels.is_fusable(y):
-                return self._fused(y)
+                return self._recorded(kernels.norm_relu_pool(y, *self.norm.parameters(), self.norm.eps), y)
             return F.max_pool2d(F.relu(_modulated(self.norm(y), film)), 2)
         assert self.norm.running_var is not None and self.norm.running_mean is not None and self.conv.bias is not None
         scale = self.norm.weight * (self.norm.running_var + self.norm.eps).rsqrt()
@@ -67,14 +69,13 @@ class ConvBlock(nn.Module):
         x = _modulated(F.conv2d(x, kernel, bias, padding=1), film)
         return F.relu(F.max_pool2d(x, 2))  # ReLU after the pool: a quarter of it
 
-    def _fused(self, y: Tensor) -> Tensor:
-        """Norm, ReLU and pool in one, with the running statistics that `nn.BatchNorm2d` would have kept."""
-        norm = self.norm
-        out, mean, variance = kernels.norm_relu_pool(y, norm.weight, norm.bias, norm.eps)
+    def _recorded(self, found: tuple[Tensor, Tensor, Tensor], over: Tensor) -> Tensor:
+        """The output, once the running statistics are those that `nn.BatchNorm2d` would have kept."""
+        norm, (out, mean, variance) = self.norm, found
         if norm.track_running_stats:
             assert norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None
             assert norm.num_batches_tracked is not None
-            m = y.numel() / y.shape[1]
+            m = over.numel() / over.shape[1]
             norm.num_batches_tracked.add_(1)
             norm.running_mean.lerp_(mean, norm.momentum)
             norm.running_var.lerp_(variance * (m / (m - 1)), norm.momentum)  # unbiased, as PyTorch keeps it

@@ -74,58 +74,112 @@ def plain(y: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, 
     return F.max_pool2d(F.relu(normalised), 2), mean, variance
 
 
+def first_block(
+    x: Tensor, kernel: Tensor, bias: Tensor, weight: Tensor, shift: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:  # [n, k, H, W] -> [n, C, H / 2, W / 2], [C], [C]
+    """`norm_relu_pool` of the 3 x 3 convolution of x with `kernel` and `bias`, whose map is never written. x gets no gradient."""
+    out, mean, variance = _First.apply(x, kernel, bias, weight, shift, eps)  # type: ignore[no-untyped-call]
+    return out, mean, variance
+
+
+def is_first(x: Tensor, kernel: Tensor) -> bool:
+    """Whether `first_block` takes it: images, that is few channels and no gradient wanted."""
+    return (
+        x.dtype == kernel.dtype == torch.float32
+        and x.device.type == "cpu"
+        and x.shape[1] <= 4
+        and not x.requires_grad
+        and min(x.shape[-2:]) >= 2
+        and not torch.is_autocast_enabled("cpu")
+        and chosen() == "numba"
+    )
+
+
 class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, y: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
         from sala import jit
 
-        n, channels, height, width = y.shape
-        rows = y.permute(0, 2, 3, 1).numpy()
-        pivot = y[0, :, 0, 0].contiguous()
-        sums = torch.empty(2, n, channels, dtype=torch.float64)
-        jit.run("channel_sums", rows, pivot.numpy(), sums[0].numpy(), sums[1].numpy())
-        m = n * height * width
-        shifted, squares = sums.sum(1) / m
-        variance = (squares - shifted.square()).clamp_min(0)
-        mean = shifted + pivot
-        scale = weight.double() * (variance + eps).rsqrt()
+        moments = torch.empty(2, y.shape[1], dtype=torch.float64)
         out, chosen_y = (_empty_like_pooled(y, torch.float32) for _ in range(2))
         where = _empty_like_pooled(y, torch.uint8)
-        jit.run(
-            "pool", rows, scale.float().numpy(), mean.float().numpy(), bias.detach().numpy(),
-            *(part.permute(0, 2, 3, 1).numpy() for part in (out, chosen_y, where)),
-        )  # fmt: skip
-        ctx.save_for_backward(y, weight, bias, chosen_y, where, mean, variance)
+        channels = (weight.detach().numpy(), bias.detach().numpy())
+        jit.run(jit.KERNELS, "forward", _rows(y), *channels, eps, moments.numpy(), _rows(out), _rows(chosen_y), _rows(where))
+        ctx.save_for_backward(y, weight, bias, chosen_y, where, moments)
         ctx.eps = eps
-        mean, variance = mean.float(), variance.float()
+        mean, variance = moments.float()
         ctx.mark_non_differentiable(mean, variance)
         return out, mean, variance
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        y, weight, bias, chosen_y, where, mean, variance = ctx.saved_tensors
+        y, weight, bias, chosen_y, where, moments = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient of the gradient is wanted: PyTorch's operations have one
             out = plain(y, weight, bias, ctx.eps)[0]
             return (*torch.autograd.grad(out, (y, weight, bias), grads[0], create_graph=True), None)
         from sala import jit
 
         grad = grads[0].contiguous(memory_format=torch.channels_last)
-        n, channels, height, width = y.shape
-        inverse = (variance + ctx.eps).rsqrt()
-        pooled = [part.permute(0, 2, 3, 1).numpy() for part in (grad, chosen_y, where)]
-        sums = torch.empty(2, n, channels, dtype=torch.float64)
-        jit.run("gradient_sums", *pooled, mean.float().numpy(), sums[0].numpy(), sums[1].numpy())
-        grad_bias, by_y = sums.sum(1)
-        grad_weight = by_y * inverse  # sum of grad * (y - mean) / std
-        # dy = A grad + B + C (y - mean), from dy = weight / std (grad - mean(grad) - x^ mean(grad x^))
-        A = weight.double() * inverse
-        C = -A * inverse * grad_weight / (n * height * width)
-        B = -A * grad_bias / (n * height * width)
+        grad_weight, grad_bias = torch.empty_like(weight), torch.empty_like(bias)
         dy = torch.empty_like(y, memory_format=torch.channels_last)
-        factors = [factor.float().numpy() for factor in (mean, A, B, C)]
-        rows = [part.permute(0, 2, 3, 1).numpy() for part in (y, dy)]
-        jit.run("spread", rows[0], pooled[0], pooled[2], *factors, rows[1])
-        return dy, grad_weight.float(), grad_bias.float(), None
+        maps = [_rows(part) for part in (y, grad, chosen_y, where)]
+        vectors = [part.detach().numpy() for part in (weight, moments)]
+        jit.run(jit.KERNELS, "backward", *maps, *vectors, ctx.eps, grad_weight.numpy(), grad_bias.numpy(), _rows(dy))
+        return dy, grad_weight, grad_bias, None
+
+
+class _First(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, kernel: Tensor, bias: Tensor, weight: Tensor, shift: Tensor, eps: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        from sala import jit, jit_first
+
+        n, k, height, width = x.shape
+        framed = x.new_zeros(n, k, height + 4, width + 4)
+        framed[:, :, 2:-2, 2:-2] = x
+        taps = kernel.detach().flatten(1).T.contiguous()  # [T, C]
+        means, covariance = torch.empty(9 * k, dtype=torch.float64), torch.empty(9 * k, 9 * k, dtype=torch.float64)
+        jit.run(jit_first.KERNELS, "patch_moments", framed.numpy(), means.numpy(), covariance.numpy())
+        moments = torch.empty(2, len(kernel), dtype=torch.float64)
+        pooled = (n, len(kernel), height // 2, width // 2)
+        out, chosen_y, where = (
+            torch.empty(pooled, dtype=dtype, memory_format=torch.channels_last)
+            for dtype in (torch.float32, torch.float32, torch.uint8)
+        )
+        arrays = [part.detach().numpy() for part in (framed, taps, weight, shift)]
+        found = [part.numpy() for part in (means, covariance, moments)]
+        jit.run(
+            jit_first.KERNELS, "first_forward", *arrays, eps, *found, *(_rows(part) for part in (out, chosen_y, where))
+        )
+        ctx.save_for_backward(x, kernel, bias, weight, shift, framed, taps, chosen_y, where, means, covariance, moments)
+        ctx.eps = eps
+        mean, variance = moments[0].float() + bias, moments[1].float()
+        ctx.mark_non_differentiable(mean, variance)
+        return out, mean, variance
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, kernel, bias, weight, shift, framed, taps, chosen_y, where, means, covariance, moments = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            out = plain(F.conv2d(x, kernel, bias, padding=1), weight, shift, ctx.eps)[0]
+            wanted = (kernel, bias, weight, shift)
+            return (None, *torch.autograd.grad(out, wanted, grads[0], create_graph=True), None)
+        from sala import jit, jit_first
+
+        grad = grads[0].contiguous(memory_format=torch.channels_last)
+        grad_taps, grad_weight, grad_shift = torch.empty_like(taps), torch.empty_like(weight), torch.empty_like(shift)
+        arrays = [framed.numpy(), taps.numpy(), *(_rows(part) for part in (grad, chosen_y, where))]
+        vectors = [part.detach().numpy() for part in (weight, means, covariance, moments)]
+        results = [part.numpy() for part in (grad_taps, grad_weight, grad_shift)]
+        jit.run(jit_first.KERNELS, "first_backward", *arrays, *vectors, ctx.eps, *results)
+        grad_kernel = grad_taps.T.reshape(kernel.shape)
+        return None, grad_kernel, torch.zeros_like(bias), grad_weight, grad_shift, None  # the norm takes the bias out again
+
+
+def _rows(y: Tensor) -> Any:
+    """The map as the kernels see it: [n, H, W, C]."""
+    return y.detach().permute(0, 2, 3, 1).numpy()
 
 
 def _empty_like_pooled(y: Tensor, dtype: torch.dtype) -> Tensor:

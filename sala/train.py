@@ -199,7 +199,7 @@ def build_optimizer(method: Method, player: str, config: TrainConfig) -> Adam:
         )
     groups: list[dict[str, Any]] = [{"params": kernels, "weight_decay": config.weight_decay}, {"params": others}]
     used = [group for group in groups if group["params"]]
-    return Adam(used, lr=config.learning_rate, betas=method.adam_betas(player))
+    return Adam(used, lr=config.learning_rate, betas=method.adam_betas(player), fused=True)
 
 
 def _finite(loss: Tensor, player: str, i: int) -> float:
