@@ -56,12 +56,15 @@ class ConvBlock(nn.Module):
 
     def forward(self, x: Tensor, film: tuple[Tensor, Tensor] | None = None) -> Tensor:
         if self.training:
-            if film is None and kernels.is_first(x, self.conv.weight):
-                return self._recorded(kernels.first_block(x, *self.conv.parameters(), *self.norm.parameters(), self.norm.eps), x)
-            y = self.conv(x)
+            norm, conv = self.norm, self.conv
+            if film is None and conv.bias is not None and kernels.is_first(x, conv.weight):
+                return self._recorded(
+                    kernels.first_block(x, conv.weight, conv.bias, norm.weight, norm.bias, norm.eps), over=x
+                )
+            y = conv(x)
             if film is None and kernels.is_fusable(y):
-                return self._recorded(kernels.norm_relu_pool(y, *self.norm.parameters(), self.norm.eps), y)
-            return F.max_pool2d(F.relu(_modulated(self.norm(y), film)), 2)
+                return self._recorded(kernels.norm_relu_pool(y, norm.weight, norm.bias, norm.eps), over=y)
+            return F.max_pool2d(F.relu(_modulated(norm(y), film)), 2)
         assert self.norm.running_var is not None and self.norm.running_mean is not None and self.conv.bias is not None
         scale = self.norm.weight * (self.norm.running_var + self.norm.eps).rsqrt()
         kernel = self.conv.weight * scale[:, None, None, None]

@@ -21,6 +21,7 @@ from sala.cli_data import ImageSize, Root, SplitFile, SplitSeed, data_options
 from sala.data import DATASETS
 from sala.demo import demo_configs, demo_rows, run_demo
 from sala.errors import SalaError
+from sala.heap import keep_freed_memory
 from sala.methods import plugins
 from sala.protocol import PROTOCOLS, EpisodeShape, Protocol
 from sala.ranks import Ranks, joined
@@ -49,6 +50,7 @@ Seed = Annotated[int, typer.Option(help="Of initial weights, training episodes a
 
 
 def main() -> None:
+    keep_freed_memory()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no ± shows a question mark

@@ -9,7 +9,8 @@ import typer
 from rich.table import Table
 
 from sala import console
-from sala.bench import SECTIONS, Section, to_json
+from sala.bench import Section
+from sala.bench_scale import SECTIONS, to_json
 from sala.checkpoint import write_json
 from sala.errors import SalaError
 

@@ -77,7 +77,8 @@ def plain(y: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, 
 def first_block(
     x: Tensor, kernel: Tensor, bias: Tensor, weight: Tensor, shift: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:  # [n, k, H, W] -> [n, C, H / 2, W / 2], [C], [C]
-    """`norm_relu_pool` of the 3 x 3 convolution of x with `kernel` and `bias`, whose map is never written. x gets no gradient."""
+    """`norm_relu_pool` of the 3 x 3 convolution of x with `kernel` and `bias`, whose map is never written.
+    x gets no gradient."""
     out, mean, variance = _First.apply(x, kernel, bias, weight, shift, eps)  # type: ignore[no-untyped-call]
     return out, mean, variance
 
@@ -104,7 +105,18 @@ class _Fused(torch.autograd.Function):
         out, chosen_y = (_empty_like_pooled(y, torch.float32) for _ in range(2))
         where = _empty_like_pooled(y, torch.uint8)
         channels = (weight.detach().numpy(), bias.detach().numpy())
-        jit.run(jit.KERNELS, "forward", _rows(y), *channels, eps, moments.numpy(), _rows(out), _rows(chosen_y), _rows(where))
+        jit.run(
+            jit.KERNELS,
+            "forward",
+            y.numel(),
+            _rows(y),
+            *channels,
+            eps,
+            moments.numpy(),
+            _rows(out),
+            _rows(chosen_y),
+            _rows(where),
+        )
         ctx.save_for_backward(y, weight, bias, chosen_y, where, moments)
         ctx.eps = eps
         mean, variance = moments.float()
@@ -124,7 +136,17 @@ class _Fused(torch.autograd.Function):
         dy = torch.empty_like(y, memory_format=torch.channels_last)
         maps = [_rows(part) for part in (y, grad, chosen_y, where)]
         vectors = [part.detach().numpy() for part in (weight, moments)]
-        jit.run(jit.KERNELS, "backward", *maps, *vectors, ctx.eps, grad_weight.numpy(), grad_bias.numpy(), _rows(dy))
+        jit.run(
+            jit.KERNELS,
+            "backward",
+            y.numel(),
+            *maps,
+            *vectors,
+            ctx.eps,
+            grad_weight.numpy(),
+            grad_bias.numpy(),
+            _rows(dy),
+        )
         return dy, grad_weight, grad_bias, None
 
 
@@ -138,9 +160,10 @@ class _First(torch.autograd.Function):
         n, k, height, width = x.shape
         framed = x.new_zeros(n, k, height + 4, width + 4)
         framed[:, :, 2:-2, 2:-2] = x
+        ctx.n_values = n_values = n * len(kernel) * height * width
         taps = kernel.detach().flatten(1).T.contiguous()  # [T, C]
         means, covariance = torch.empty(9 * k, dtype=torch.float64), torch.empty(9 * k, 9 * k, dtype=torch.float64)
-        jit.run(jit_first.KERNELS, "patch_moments", framed.numpy(), means.numpy(), covariance.numpy())
+        jit.run(jit_first.KERNELS, "patch_moments", n_values // 8, framed.numpy(), means.numpy(), covariance.numpy())
         moments = torch.empty(2, len(kernel), dtype=torch.float64)
         pooled = (n, len(kernel), height // 2, width // 2)
         out, chosen_y, where = (
@@ -150,7 +173,13 @@ class _First(torch.autograd.Function):
         arrays = [part.detach().numpy() for part in (framed, taps, weight, shift)]
         found = [part.numpy() for part in (means, covariance, moments)]
         jit.run(
-            jit_first.KERNELS, "first_forward", *arrays, eps, *found, *(_rows(part) for part in (out, chosen_y, where))
+            jit_first.KERNELS,
+            "first_forward",
+            n_values,
+            *arrays,
+            eps,
+            *found,
+            *(_rows(part) for part in (out, chosen_y, where)),
         )
         ctx.save_for_backward(x, kernel, bias, weight, shift, framed, taps, chosen_y, where, means, covariance, moments)
         ctx.eps = eps
@@ -172,9 +201,16 @@ class _First(torch.autograd.Function):
         arrays = [framed.numpy(), taps.numpy(), *(_rows(part) for part in (grad, chosen_y, where))]
         vectors = [part.detach().numpy() for part in (weight, means, covariance, moments)]
         results = [part.numpy() for part in (grad_taps, grad_weight, grad_shift)]
-        jit.run(jit_first.KERNELS, "first_backward", *arrays, *vectors, ctx.eps, *results)
+        jit.run(jit_first.KERNELS, "first_backward", ctx.n_values, *arrays, *vectors, ctx.eps, *results)
         grad_kernel = grad_taps.T.reshape(kernel.shape)
-        return None, grad_kernel, torch.zeros_like(bias), grad_weight, grad_shift, None  # the norm takes the bias out again
+        return (
+            None,
+            grad_kernel,
+            torch.zeros_like(bias),
+            grad_weight,
+            grad_shift,
+            None,
+        )  # the norm takes the bias out again
 
 
 def _rows(y: Tensor) -> Any:

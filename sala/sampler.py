@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -70,27 +71,35 @@ class EpisodeSampler:
         shape, rng = self.shape, np.random.default_rng([self.seed, i])
         ways = rng.choice(len(self._labeled), shape.n_way, replace=False)
         labeled, unlabeled = zip(*(self._draw(rng, c) for c in ways), strict=True)
-        others = np.delete(np.arange(len(self._labeled)), ways)
-        junk = rng.choice(others, shape.n_distractor, replace=False)
-        distractors = [rng.choice(self._unlabeled[c], shape.n_unlabeled, replace=False) for c in junk]
-        names = np.arange(shape.n_way)
+        distractors = []
+        if shape.n_distractor:
+            others = np.delete(np.arange(len(self._labeled)), ways)
+            junk = others[rng.choice(len(others), shape.n_distractor, replace=False)]
+            distractors = [_chosen(rng, self._unlabeled[c], shape.n_unlabeled) for c in junk]
+        labels, unlabeled_labels, query_labels = self._names
         return EpisodeRows(
             support=np.concatenate([rows[: shape.n_shot] for rows in labeled]),
-            labels=names.repeat(shape.n_shot),
+            labels=labels,
             unlabeled=np.concatenate([*unlabeled, *distractors]),
-            unlabeled_labels=np.concatenate([names, np.full(shape.n_distractor, -1)]).repeat(shape.n_unlabeled),
+            unlabeled_labels=unlabeled_labels,
             query=np.concatenate([rows[shape.n_shot :] for rows in labeled]),
-            query_labels=names.repeat(shape.n_query),
+            query_labels=query_labels,
         )
+
+    @cached_property
+    def _names(self) -> tuple[Rows, Rows, Rows]:
+        """Labels of support, unlabelled and query points: the same in every episode."""
+        shape, names = self.shape, np.arange(self.shape.n_way)
+        with_junk = np.concatenate([names, np.full(shape.n_distractor, -1)])
+        return names.repeat(shape.n_shot), with_junk.repeat(shape.n_unlabeled), names.repeat(shape.n_query)
 
     def _draw(self, rng: np.random.Generator, c: int) -> tuple[Rows, Rows]:
         """Of class c: rows for support and query, then unlabelled ones. No image is in both."""
         n_labeled, n_unlabeled = self.shape.n_shot + self.shape.n_query, self.shape.n_unlabeled
         if self._labeled is self._unlabeled:
-            drawn = rng.choice(self._labeled[c], n_labeled + n_unlabeled, replace=False)
+            drawn = _chosen(rng, self._labeled[c], n_labeled + n_unlabeled)
             return drawn[:n_labeled], drawn[n_labeled:]
-        labeled = rng.choice(self._labeled[c], n_labeled, replace=False)
-        return labeled, rng.choice(self._unlabeled[c], n_unlabeled, replace=False)
+        return _chosen(rng, self._labeled[c], n_labeled), _chosen(rng, self._unlabeled[c], n_unlabeled)
 
     def episode(self, i: int, *, with_unlabeled: bool = True) -> Episode:
         """Episode i with its images, uint8. Without unlabelled images none of them is read; the rest is the same."""
@@ -100,6 +109,11 @@ class EpisodeSampler:
         return build_episode([rows], images_of(self.store, wanted)[None], self.shape.n_way, n_unlabeled, squeeze=True)
 
     __getitem__ = episode
+
+
+def _chosen(rng: np.random.Generator, rows: Rows, n: int) -> Rows:
+    drawn: Rows = rows[rng.choice(len(rows), n, replace=False)]
+    return drawn
 
 
 def fixed_sampler(store: ImageStore, shape: EpisodeShape, split: str, protocol: Protocol) -> EpisodeSampler:

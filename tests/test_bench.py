@@ -10,7 +10,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from sala import bench
+from sala import bench, bench_scale
 from sala.backbones import Conv4
 from sala.bench import Row
 from sala.cli import app
@@ -51,7 +51,7 @@ def test_the_bare_convolutions_are_the_networks_own() -> None:
 def test_a_store_of_noise_can_be_sampled(tmp_path: Path) -> None:
     store = bench.random_store(16, 3, n_classes=4, n_images=6, folder=tmp_path)
     assert (len(store), store.image_shape) == (24, (16, 16, 3))
-    assert bench.training_memory(bench.random_store(84, 3, folder=tmp_path).folder) > 50 * 2**20
+    assert bench_scale.training_memory(bench.random_store(84, 3, folder=tmp_path).folder) > 50 * 2**20
 
 
 def test_the_command_prints_tables_and_writes_json(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_command_prints_tables_and_writes_json(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_section_runs() -> None:
-    for name, section in bench.SECTIONS.items():
+    for name, section in bench_scale.SECTIONS.items():
         for title, rows in section(0.01):
             assert rows, f"{name}: {title}"
             assert all(row.value >= 0 for row in rows)

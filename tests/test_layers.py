@@ -10,9 +10,9 @@ import sala
 ROOT = Path(sala.__file__).parent
 # A room imports only rooms before it in this list.
 ORDER = [
-    "errors", "cache", "ranks", "episode", "data", "protocol", "sampler", "jit", "kernels", "backbones", "stages", "methods",
-    "evaluate", "checkpoint", "train", "runconfig", "runlog", "runs", "trained", "samples", "report", "figures", "page",
-    "demo", "bench", "console", "cli_data", "cli_methods", "cli_bench", "cli", "__main__",
+    "errors", "heap", "cache", "ranks", "episode", "data", "protocol", "sampler", "jit", "jit_first", "kernels", "backbones",
+    "stages", "methods", "evaluate", "checkpoint", "train", "runconfig", "runlog", "runs", "trained", "samples", "report",
+    "figures", "page", "demo", "bench", "bench_scale", "console", "cli_data", "cli_methods", "cli_bench", "cli", "__main__",
 ]  # fmt: skip
 # methods know tensors only: no dataset, no sampler, no protocol
 FORBIDDEN = {"methods": {"data", "sampler", "protocol"}, "stages": {"data", "sampler", "protocol", "backbones"}}

@@ -1,0 +1,186 @@
+"""What grows: the store, the memory of a training, an episode with its numbers, several processes on one machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sala import kernels
+from sala.backbones import Identity
+from sala.bench import (
+    SIZES,
+    Row,
+    Section,
+    evaluation,
+    feature_task,
+    measure,
+    method_steps,
+    new_method,
+    random_store,
+    stepper,
+    threads,
+    training_steps,
+)
+from sala.data import ImageStore
+from sala.methods import build_method
+from sala.protocol import EpisodeShape
+from sala.sampler import EpisodeSampler
+
+
+def storage(seconds: float) -> Iterator[Section]:
+    """Building and opening the store, and the memory that a training needs beyond the page cache, at two sizes of store: what
+    grows with the store is extrapolated to tieredImageNet's 448,695 images."""
+    memory, sizes = [], (4_500, 45_000)
+    for n_images in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.perf_counter()
+            store = random_store(84, 3, n_classes=90, n_images=n_images // 90, folder=Path(folder))
+            built = time.perf_counter() - start
+            opening = measure({"": lambda store=store: ImageStore(store.folder)}, seconds / 6)[""]  # type: ignore[misc]
+            memory.append(training_memory(store.folder) / 2**30)
+    growth = (memory[1] - memory[0]) / (sizes[1] - sizes[0])
+    yield (
+        "image store and memory, 84 px",
+        [
+            Row("build: MB/s", sizes[1] * 84 * 84 * 3 / built / 1e6, "", f"{sizes[1]:,} images in {built:.1f} s"),
+            Row("open: ms", 1e3 * opening, "", f"{sizes[1]:,} images"),
+            *(
+                Row(f"training SALA on {n:,} images: GiB", used, "<= 4.0", "anonymous memory at its peak")
+                for n, used in zip(sizes, memory, strict=True)
+            ),
+            Row(
+                "the same on 448,695 images: GiB",
+                memory[1] + max(0.0, growth) * (448_695 - sizes[1]),
+                "<= 4.0",
+                "extrapolated",
+            ),
+        ],
+    )
+
+
+def training_memory(store: Path) -> int:
+    """Anonymous memory at its peak, in bytes, of a process that trains SALA on the store. Mapped images do not count: they
+    are the page cache's."""
+    code = "import sys; from sala.bench_scale import memory_probe; print(memory_probe(sys.argv[1]))"
+    done = subprocess.run([sys.executable, "-c", code, str(store)], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def memory_probe(folder: str) -> int:
+    torch.set_num_threads(1)
+    store = ImageStore(folder)
+    sampler = EpisodeSampler(store, SIZES[84].shape, split="train", seed=0, labeled_share=0.5)
+    one, peak = stepper(new_method("sala", store), sampler), 0
+    for i in range(20):
+        sampler.episode(i)
+        if i < 2:
+            one()
+        peak = max(peak, anonymous_memory())
+    return peak
+
+
+def anonymous_memory() -> int:
+    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
+    return int(lines["RssAnon"].split()[0]) * 1024
+
+
+def growth(seconds: float) -> Iterator[Section]:
+    """How the cost of SALA's head grows with ways, shots and unlabelled images: exponents of a fit on a log-log scale."""
+    rows = []
+    for axis, values in GROWTH.items():  # on one thread: waiting for another has no exponent
+        with threads(1):
+            points = growth_points(axis, values, seconds / 8)
+        exponent = float(np.polyfit(np.log(values), np.log(points), 1)[0])
+        note = ", ".join(f"{n}: {1e3 * t:.2f} ms" for n, t in zip(values, points, strict=True))
+        rows.append(Row(f"exponent in {axis}", exponent, "<= 2.0" if axis == "n_way" else "<= 1.1", note))
+    yield "growth of an episode on ready embeddings (SALA, d = 64)", rows
+
+
+GROWTH = {"n_way": [5, 10, 20, 40, 80], "n_shot": [1, 5, 25, 125], "n_unlabeled": [5, 20, 80, 320, 1280]}
+
+
+def growth_points(axis: str, values: list[int], seconds: float) -> list[float]:
+    method = build_method("sala", Identity(64)).eval()
+    times = []
+    for value in values:
+        task = feature_task(replace(EpisodeShape(5, 1, 15, 20), **{axis: value}), 64, n_tasks=1)
+        with torch.inference_mode():
+            times.append(measure({"": lambda task=task: method.logits(task)}, seconds)[""])  # type: ignore[misc]
+    return times
+
+
+def processes(seconds: float) -> Iterator[Section]:
+    """Independent trainings side by side, one thread each, against one training on all threads; and a step that two
+    processes share against one process with the same two episodes."""
+    rows = []
+    for size in (28, 32):
+        with tempfile.TemporaryDirectory() as folder:
+            store = random_store(size, SIZES[size].channels, folder=Path(folder)).folder
+            one = _rate(store, size, seconds, n_processes=1, n_threads=2)
+            two = _rate(store, size, seconds, n_processes=2, n_threads=1)
+        note = f"{two:.1f} against {one:.1f} steps/s"
+        rows.append(Row(f"{size} px: 2 runs of 1 thread / 1 run of 2 threads", two / one, ">= 1.0", note))
+    yield "several runs on one machine", rows
+
+
+def _rate(store: Path, size: int, seconds: float, *, n_processes: int, n_threads: int) -> float:
+    """Training steps a second of all processes together."""
+    code = (
+        "import sys; from sala.bench_scale import rate_probe; print(rate_probe(sys.argv[1], *map(int, sys.argv[2:])))"
+    )
+    command = [sys.executable, "-c", code, str(store), str(size), str(n_threads), str(max(1, round(seconds)))]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(n_processes)]
+    outputs = [process.communicate()[0] for process in running]
+    if any(process.returncode for process in running):
+        raise RuntimeError("a process that measures has failed; its message is above")
+    return sum(map(float, outputs))
+
+
+def rate_probe(folder: str, size: int, n_threads: int, seconds: int) -> float:
+    torch.set_num_threads(n_threads)
+    store = ImageStore(folder)
+    one = stepper(
+        new_method("sala", store), EpisodeSampler(store, SIZES[size].shape, split="train", seed=0, labeled_share=0.5)
+    )
+    for _ in range(5):
+        one()
+    start, n = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        one()
+        n += 1
+    return n / (time.perf_counter() - start)
+
+
+SECTIONS: dict[str, Callable[[float], Iterator[Section]]] = {
+    "steps": training_steps,
+    "methods": method_steps,
+    "evaluation": evaluation,
+    "storage": storage,
+    "growth": growth,
+    "processes": processes,
+}
+
+
+def to_json(sections: list[Section], command: str) -> dict[str, Any]:
+    return {
+        "command": command,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "versions": {name: version(name) for name in ("sala", "torch", "numpy")},
+        "kernels": kernels.describe(),
+        "sections": [
+            {"title": title, "rows": [{**asdict(row), "is_met": row.is_met} for row in rows]}
+            for title, rows in sections
+        ],
+    }
