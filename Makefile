@@ -29,8 +29,8 @@ test: $(VENV)/installed-dev  ## the tests that run in minutes
 test-all: $(VENV)/installed-dev  ## the slow ones too
 	@$(BIN)/python -m pytest -m ''
 
-bench: $(VENV)/installed-dev  ## what things cost here; writes bench.json
-	@$(BIN)/sala bench --out bench.json
+bench: $(VENV)/installed-dev  ## what things cost here; writes benchmarks/here.json
+	@$(BIN)/sala bench --out benchmarks/here.json
 
 check: $(VENV)/installed-dev  ## formatting, lint, types
 	@$(BIN)/ruff format --check .

@@ -54,6 +54,7 @@ class Row:
     value: float
     target: str = ""
     note: str = ""
+    series: tuple[tuple[float, float], ...] = ()  # what the value was fitted to: (number, seconds)
 
     @property
     def is_met(self) -> bool | None:

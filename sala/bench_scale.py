@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -36,7 +38,9 @@ from sala.bench import (
 from sala.data import ImageStore
 from sala.methods import build_method
 from sala.protocol import EpisodeShape
+from sala.ranks import ALONE, Ranks, joined
 from sala.sampler import EpisodeSampler
+from sala.train import TrainConfig, TrainState, gradients, step
 
 
 def storage(seconds: float) -> Iterator[Section]:
@@ -96,29 +100,42 @@ def anonymous_memory() -> int:
     return int(lines["RssAnon"].split()[0]) * 1024
 
 
+GROWTH = {"n_way": [5, 10, 20, 40], "n_shot": [1, 4, 16, 64], "n_unlabeled": [5, 20, 80, 320]}
+START = EpisodeShape(n_way=5, n_shot=1, n_query=5, n_unlabeled=5)
+
+
 def growth(seconds: float) -> Iterator[Section]:
-    """How the cost of SALA's head grows with ways, shots and unlabelled images: exponents of a fit on a log-log scale."""
-    rows = []
-    for axis, values in GROWTH.items():  # on one thread: waiting for another has no exponent
-        with threads(1):
-            points = growth_points(axis, values, seconds / 8)
-        exponent = float(np.polyfit(np.log(values), np.log(points), 1)[0])
-        note = ", ".join(f"{n}: {1e3 * t:.2f} ms" for n, t in zip(values, points, strict=True))
-        rows.append(Row(f"exponent in {axis}", exponent, "<= 2.0" if axis == "n_way" else "<= 1.1", note))
-    yield "growth of an episode on ready embeddings (SALA, d = 64)", rows
+    """How cost grows with ways, shots and unlabelled images, from 5-way 1-shot with 5 queries and 5 unlabelled images a class:
+    a training step at 28 px, and an episode of a test on ready embeddings. Exponents of a fit on a log-log scale."""
+    with threads(1), tempfile.TemporaryDirectory() as folder:  # waiting for another thread has no exponent
+        store = random_store(28, 1, n_classes=40, n_images=500, folder=Path(folder))
+        titles = {
+            "growth of a training step of SALA, 28 px": lambda shape: _step_time(store, shape, seconds / 8),
+            "growth of a test episode of SALA on ready embeddings, d = 64": lambda shape: _head_time(
+                shape, seconds / 8
+            ),
+        }
+        for title, time_of in titles.items():
+            yield title, [_growth_row(axis, values, time_of) for axis, values in GROWTH.items()]
 
 
-GROWTH = {"n_way": [5, 10, 20, 40, 80], "n_shot": [1, 5, 25, 125], "n_unlabeled": [5, 20, 80, 320, 1280]}
+def _growth_row(axis: str, values: list[int], time_of: Callable[[EpisodeShape], float]) -> Row:
+    times = [time_of(replace(START, **{axis: value})) for value in values]
+    exponent = float(np.polyfit(np.log(values), np.log(times), 1)[0])
+    note = ", ".join(f"{n}: {1e3 * t:.3g} ms" for n, t in zip(values, times, strict=True))
+    limit = "<= 2.0" if axis == "n_way" else "<= 1.1"
+    return Row(f"exponent in {axis}", exponent, limit, note, tuple(zip(values, times, strict=True)))
 
 
-def growth_points(axis: str, values: list[int], seconds: float) -> list[float]:
-    method = build_method("sala", Identity(64)).eval()
-    times = []
-    for value in values:
-        task = feature_task(replace(EpisodeShape(5, 1, 15, 20), **{axis: value}), 64, n_tasks=1)
-        with torch.inference_mode():
-            times.append(measure({"": lambda task=task: method.logits(task)}, seconds)[""])  # type: ignore[misc]
-    return times
+def _step_time(store: ImageStore, shape: EpisodeShape, seconds: float) -> float:
+    sampler = EpisodeSampler(store, shape, split="train", seed=0, labeled_share=0.2)
+    return measure({"": stepper(new_method("sala", store), sampler)}, seconds, least=3)[""]
+
+
+def _head_time(shape: EpisodeShape, seconds: float) -> float:
+    method, task = build_method("sala", Identity(64)).eval(), feature_task(shape, 64, n_tasks=50)
+    with torch.inference_mode():
+        return measure({"": lambda: method.logits(task)}, seconds)[""] / 50
 
 
 def processes(seconds: float) -> Iterator[Section]:
@@ -133,6 +150,67 @@ def processes(seconds: float) -> Iterator[Section]:
         note = f"{two:.1f} against {one:.1f} steps/s"
         rows.append(Row(f"{size} px: 2 runs of 1 thread / 1 run of 2 threads", two / one, ">= 1.0", note))
     yield "several runs on one machine", rows
+    yield "one run in two processes (torchrun, gloo)", [_shared_step(size, seconds) for size in (28, 32)]
+
+
+def _shared_step(size: int, seconds: float) -> Row:
+    """The cost model of docs/scale.md, t(step) = episodes a process * t(episode) + t(sum of gradients),
+    against a measurement."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = random_store(size, SIZES[size].channels, folder=Path(folder)).folder
+        arguments = [str(store), str(size), str(max(1, round(seconds)))]
+        program = Path(folder) / "probe.py"
+        program.write_text(
+            "import sys\nfrom sala.bench_scale import shared_probe\nshared_probe(*sys.argv[1:])\n", encoding="utf-8"
+        )
+        alone = _probe([sys.executable, str(program), *arguments])
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        together = _probe([*launcher, str(program), *arguments])
+    expected = together["episode"] + together["sum"]
+    note = (
+        f"step {1e3 * together['step']:.1f} ms, of it {1e3 * together['sum']:.1f} ms for the sum; "
+        f"{2 * alone['step'] / together['step']:.2f} times as many episodes/s as alone"
+    )
+    return Row(f"{size} px: step / its model", together["step"] / expected, "", note)
+
+
+def _probe(command: list[str]) -> dict[str, float]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # else torchrun says that it sets it
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
+    times: dict[str, float] = json.loads(done.stdout)
+    return times
+
+
+def shared_probe(folder: str, size: str, seconds: str) -> None:
+    """Prints the times of a step with an episode for each process, of the episode alone, and of the sum."""
+    torch.set_num_threads(1)
+    with joined() as ranks:
+        store = ImageStore(folder)
+        method, config = new_method("sala", store), TrainConfig(n_episodes=10**6)
+        state = TrainState.fresh(method, config)
+        sampler = EpisodeSampler(store, SIZES[int(size)].shape, split="train", seed=0, labeled_share=0.5)
+        batch = [(ranks.rank, sampler.episode(ranks.rank))]
+        optimizer = state.optimizers["classifier"]
+
+        def own(group: Ranks = ALONE) -> None:
+            gradients(method, "classifier", batch, 1 / group.world, config, group)
+            step(optimizer, 1e-4)
+
+        actions: dict[str, Callable[[], None]] = {
+            "step": lambda: own(ranks),
+            "episode": own,
+            "sum": lambda: ranks.sum(p.grad for p in method.parameters() if p.grad is not None),
+        }
+        n_rounds = int(seconds) * 10  # the same for all: each waits for the others
+        times = {name: statistics.median([_timed(action) for _ in range(n_rounds)]) for name, action in actions.items()}
+        if ranks.is_first:
+            print(json.dumps(times))
+
+
+def _timed(action: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
 
 
 def _rate(store: Path, size: int, seconds: float, *, n_processes: int, n_threads: int) -> float:

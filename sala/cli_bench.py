@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from sala import console
+from sala import console, figures
 from sala.bench import Section
 from sala.bench_scale import SECTIONS, to_json
 from sala.checkpoint import write_json
@@ -36,6 +36,19 @@ def bench(
     if out is not None:
         write_json(out, to_json(done, " ".join(["sala bench", *chosen, f"--seconds {seconds:g}"])))
         console.err.print(f"written: {out}", markup=False)
+        if panels := growth_panels(done):
+            plot = out.with_name(f"{out.stem}-growth.svg")
+            plot.write_text(figures.growth(panels), encoding="utf-8")
+            console.err.print(f"written: {plot}", markup=False)
+
+
+def growth_panels(sections: list[Section]) -> dict[str, dict[str, Any]]:
+    """The rows that were fitted to a series, for the plot."""
+    panels = {
+        title: {row.name.removeprefix("exponent in "): (row.value, row.series) for row in rows if row.series}
+        for title, rows in sections
+    }
+    return {title: lines for title, lines in panels.items() if lines}
 
 
 def section_table(section: Section) -> Table:

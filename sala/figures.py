@@ -32,6 +32,21 @@ def training_curves(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     return _svg(figure)
 
 
+def growth(panels: Mapping[str, Mapping[str, tuple[float, Sequence[tuple[float, float]]]]]) -> str:
+    """Cost against each number, on log-log axes, a panel each; with the fitted line and its exponent."""
+    figure, all_axes = _figure(1, len(panels), (5.2 * len(panels), 3.8))
+    for axes, (title, lines) in zip(all_axes, panels.items(), strict=True):
+        for k, (name, (exponent, points)) in enumerate(lines.items()):
+            x, y = np.array(points).T
+            offset = np.mean(np.log(y)) - exponent * np.mean(np.log(x))
+            axes.plot(x, 1e3 * np.exp(offset) * x**exponent, color=COLOURS[k], linewidth=1, alpha=0.6)
+            axes.plot(x, 1e3 * y, MARKERS[k], color=COLOURS[k], label=f"{name}, exponent {exponent:.2f}")
+        axes.set(xscale="log", yscale="log", xlabel="number", ylabel="milliseconds")
+        axes.set_title(title, fontsize=10)
+        axes.legend(frameon=False)
+    return _svg(figure)
+
+
 def embedding_map(points: NDArray[np.float32], groups: Sequence[str], truth: Sequence[int], n_way: int) -> str:
     """A two-dimensional t-SNE map of a task. `groups` says what each point is (support, unlabelled, query); `truth` is its
     class, -1 for a distractor."""
