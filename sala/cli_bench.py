@@ -15,6 +15,9 @@ from sala.checkpoint import write_json
 from sala.errors import SalaError
 
 
+AXES = {"n_way": "ways", "n_shot": "shots", "n_unlabeled": "unlabelled images a class"}
+
+
 def bench(
     sections: Annotated[list[str] | None, typer.Argument(help=f"Any of {', '.join(SECTIONS)}; all by default.")] = None,
     seconds: Annotated[float, typer.Option(help="Time for each comparison; more is steadier.", min=0.01)] = 6.0,
@@ -45,7 +48,7 @@ def bench(
 def growth_panels(sections: list[Section]) -> dict[str, dict[str, Any]]:
     """The rows that were fitted to a series, for the plot."""
     panels = {
-        title: {row.name.removeprefix("exponent in "): (row.value, row.series) for row in rows if row.series}
+        title: {AXES[row.name.removeprefix("exponent in ")]: (row.value, row.series) for row in rows if row.series}
         for title, rows in sections
     }
     return {title: lines for title, lines in panels.items() if lines}
