@@ -47,6 +47,33 @@ def growth(panels: Mapping[str, Mapping[str, tuple[float, Sequence[tuple[float, 
     return _svg(figure)
 
 
+def validation_curves(panels: Mapping[str, Mapping[str, Sequence[tuple[int, float, float]]]]) -> Plot:
+    """Validation accuracy (episode, percent, half-width) over training, a panel a dataset."""
+    figure, all_axes = _figure(1, len(panels), (5.2 * len(panels), 3.6))
+    for axes, (title, lines) in zip(all_axes, panels.items(), strict=True):
+        for k, (name, points) in enumerate(lines.items()):
+            x, mean, half = np.array(points).T
+            axes.plot(x, mean, color=COLOURS[k], linestyle=("-", "--", ":")[k % 3], label=name)
+            axes.fill_between(x, mean - half, mean + half, color=COLOURS[k], alpha=0.15, linewidth=0)
+        axes.set(xlabel="training episodes", ylabel="validation accuracy (%)")
+        axes.set_title(title, fontsize=10)
+        axes.legend(frameon=False, loc="lower right")
+    return _svg(figure)
+
+
+def before_and_after(panels: Mapping[str, tuple[Sequence[Sequence[float]], Sequence[int]]]) -> Plot:
+    """Maps of the same points, a panel each, coloured by class."""
+    figure, all_axes = _figure(1, len(panels), (4.6 * len(panels), 4.0))
+    for axes, (title, (points, labels)) in zip(all_axes, panels.items(), strict=True):
+        xy, classes = np.array(points), np.array(labels)
+        for c in sorted(set(labels)):
+            at, colour, marker = xy[classes == c], COLOURS[c % len(COLOURS)], MARKERS[c % len(MARKERS)]
+            axes.scatter(at[:, 0], at[:, 1], s=18, color=colour, marker=marker, alpha=0.8)
+        axes.set(xticks=[], yticks=[])
+        axes.set_title(title, fontsize=10)
+    return _svg(figure)
+
+
 def embedding_map(points: NDArray[np.float32], groups: Sequence[str], truth: Sequence[int], n_way: int) -> str:
     """A two-dimensional t-SNE map of a task. `groups` says what each point is (support, unlabelled, query); `truth` is its
     class, -1 for a distractor."""
@@ -101,11 +128,24 @@ def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, li
     return figure, axes
 
 
-def _svg(figure: Any) -> str:
+class Plot(str):
+    """A plot as SVG text; also to be had as PNG."""
+
+    figure: Any
+
+    def png(self) -> bytes:
+        buffer = io.BytesIO()
+        self.figure.savefig(buffer, format="png", dpi=200, metadata={"Software": None})
+        return buffer.getvalue()
+
+
+def _svg(figure: Any) -> Plot:
     import matplotlib as mpl
 
     buffer = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "sala"}):  # the same plot is the same file
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     content = buffer.getvalue()
-    return content[content.index("<svg") :]
+    plot = Plot(content[content.index("<svg") :])
+    plot.figure = figure
+    return plot

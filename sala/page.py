@@ -51,15 +51,19 @@ def code(text: str) -> str:
     return f"<pre><code>{escape(text)}</code></pre>"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """The first column is text, the others numbers."""
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], bold: Sequence[set[int]] = ()) -> str:
+    """The first column is text, the others numbers. `bold` says for each row which of its cells are."""
     head = "".join(_cell("th", i, text) for i, text in enumerate(header))
-    body = "".join(f"<tr>{''.join(_cell('td', i, text) for i, text in enumerate(row))}</tr>" for row in rows)
+    body = ""
+    for k, row in enumerate(rows):
+        strong = bold[k] if bold else set()
+        body += f"<tr>{''.join(_cell('td', i, text, i in strong) for i, text in enumerate(row))}</tr>"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cell(tag: str, i: int, text: str) -> str:
-    return f"<{tag}{' class=number' if i else ''}>{escape(text)}</{tag}>"
+def _cell(tag: str, i: int, text: str, strong: bool = False) -> str:
+    content = f"<b>{escape(text)}</b>" if strong else escape(text)
+    return f"<{tag}{' class=number' if i else ''}>{content}</{tag}>"
 
 
 def picture(image: NDArray[np.uint8], caption: str, colour: str, *, faded: bool = False) -> str:
