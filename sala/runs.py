@@ -331,4 +331,6 @@ def _restore_optimizers(method: Method, state: TrainState, tensors: Mapping[str,
             player, key, name = full_name.removeprefix(OPTIMIZER).split(".", 2)
             if tensor.ndim and tensor.shape != parameters[name].shape:
                 raise ValueError(f"{full_name} has another shape")
+            if tensor.ndim:  # the fused optimiser walks through memory: the moments lie there as the parameter does
+                tensor = torch.empty_like(parameters[name], requires_grad=False).copy_(tensor)
             state.optimizers[player].state[parameters[name]][key] = tensor
