@@ -199,11 +199,7 @@ def _override(shape: EpisodeShape, **numbers: int | None) -> EpisodeShape:
 
 
 def _budget(protocol: Protocol, name: str, episodes: int | None, validate_every: int | None) -> Any:
-    if name not in protocol.budgets:
-        raise SalaError(f"a budget is one of {', '.join(protocol.budgets)}; got {name!r}")
-    budget = protocol.budgets[name]
-    n_episodes = _given(episodes, budget.n_episodes)
-    budget = replace(budget, n_episodes=n_episodes, validate_every=min(budget.validate_every, max(1, n_episodes)))
+    budget = protocol.budget(name, episodes)
     return replace(budget, validate_every=_given(validate_every, budget.validate_every))
 
 

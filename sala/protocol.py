@@ -104,6 +104,15 @@ class Protocol:
     def validation(self) -> EpisodeShape:
         return next(iter(self.test.values()))
 
+    def budget(self, name: str, n_episodes: int | None = None) -> Budget:
+        """One of the budgets, or that one with another number of training episodes."""
+        if name not in self.budgets:
+            raise SalaError(f"a budget is one of {', '.join(self.budgets)}; got {name!r}")
+        budget = self.budgets[name]
+        if n_episodes is None:
+            return budget
+        return replace(budget, n_episodes=n_episodes, validate_every=min(budget.validate_every, max(1, n_episodes)))
+
     def test_shape(self, setting: str | None) -> EpisodeShape:
         if setting is None:
             return self.validation

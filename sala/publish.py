@@ -16,7 +16,7 @@ from sala.checkpoint import write_json
 from sala.errors import SalaError
 from sala.methods.sala import SALA
 from sala.protocol import PROTOCOLS
-from sala.reproduce import ARMS, TABLES, Run, budget_of, cells_of
+from sala.reproduce import ARMS, TABLES, Run, cells_of
 from sala.sampler import fixed_sampler
 from sala.stages import class_means
 from sala.tables import Column
@@ -208,7 +208,8 @@ def _report(sections: Sequence[str], sentences: Sequence[str], datasets: Sequenc
         or "No pair of SALA and Soft k-Means is finished."
     )
     protocols = {
-        name: {**PROTOCOLS[name].to_json(), "budgets": {budget: asdict(budget_of(name, budget))}} for name in datasets
+        name: {**PROTOCOLS[name].to_json(), "budgets": {budget: asdict(PROTOCOLS[name].budget(budget))}}
+        for name in datasets
     }
     return page.page(
         "SALA and the systems it is compared with, under one protocol",

@@ -13,7 +13,7 @@ from typing import Any
 
 from sala.errors import SalaError
 from sala.methods import METHODS
-from sala.protocol import PROTOCOLS, Budget, Protocol
+from sala.protocol import PROTOCOLS, Protocol
 from sala.runconfig import RunConfig
 
 BASE = "soft-kmeans"  # every difference is against this arm
@@ -182,8 +182,7 @@ class Run:
         """What the training is asked for."""
         cell, arm = self.cell.trained, ARMS[self.cell.arm]
         protocol = replace(cell.protocol, label_split_seed=self.seed)
-        budget = budget_of(cell.dataset, self.budget)
-        budget = budget if self.n_episodes is None else replace(budget, n_episodes=self.n_episodes)
+        budget = protocol.budget(self.budget, self.n_episodes)
         return RunConfig(arm.method, protocol, budget, self.seed, options=dict(arm.options), threads=1)
 
     def words(self, folder: str, root: str | None = None) -> list[str]:
@@ -195,13 +194,6 @@ class Run:
         for name, value in arm.options.items():
             words += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
         return [*words, "--threads", "1", *(["--root", root] if root else []), "--out", folder]
-
-
-def budget_of(dataset: str, budget: str) -> Budget:
-    budgets = PROTOCOLS[dataset].budgets
-    if budget not in budgets:
-        raise SalaError(f"{dataset} has no budget {budget!r}; it has {', '.join(budgets)}")
-    return budgets[budget]
 
 
 def cells_of(table: str, datasets: Sequence[str], shots: Sequence[int] = (), arms: Sequence[str] = ()) -> list[Cell]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -43,14 +45,18 @@ class Job:
 
     @property
     def episode(self) -> int:
-        lines = read_metrics(self.folder)
-        return int(lines[-1]["episode"]) if lines else 0
+        return max((int(line["episode"]) for line in self._lines()), default=0)
 
     @property
     def validation(self) -> float | None:
         """The best so far."""
-        lines = read_metrics(self.folder)
-        return max((float(line["val_accuracy"]) for line in lines), default=None)
+        return max((float(line["val_accuracy"]) for line in self._lines()), default=None)
+
+    def _lines(self) -> list[dict[str, Any]]:
+        try:
+            return read_metrics(self.folder)
+        except ValueError:  # a line is just being written: the next look will have it
+            return []
 
     @property
     def is_trained(self) -> bool:
@@ -105,6 +111,8 @@ class Slot:
         if not job.is_trained:
             job.state = "training"
             begun = (job.folder / "last.safetensors").is_file()
+            if not begun and (job.folder / "config.json").is_file():
+                shutil.rmtree(job.folder)  # killed before its first checkpoint: there is nothing to continue
             words = ["--resume", str(job.folder)] if begun else job.run.words(str(job.folder), self.root)
             self._launch("train", *words)
         else:
@@ -133,9 +141,13 @@ class Slot:
             self._next()
             return False
         if code == 0 and job.state == "testing":
-            record = record_run(job.run, job.folder, self.out)
-            job.accuracy = {setting: str(result.interval) for setting, result in record.results.items()}
-            job.state = "finished"
+            try:
+                record = record_run(job.run, job.folder, self.out)
+            except SalaError as error:
+                job.state, job.message = "failed", str(error)
+            else:
+                job.accuracy = {setting: str(result.interval) for setting, result in record.results.items()}
+                job.state = "finished"
         else:
             self.log.seek(0)
             said = " ".join(self.log.read().split())
