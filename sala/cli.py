@@ -227,7 +227,7 @@ def _run_name(config: RunConfig) -> str:
 
 @app.command()
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(help="A run folder, or a run that comes with sala: omniglot-sala.")],
     split: Annotated[str, typer.Option(help="test, val or train.")] = "test",
     setting: Annotated[str | None, typer.Option(help="One of the test settings, e.g. large; all by default.")] = None,
     episodes: Annotated[int, typer.Option(help="How many fixed episodes.")] = 1_000,

@@ -91,10 +91,29 @@ class RunConfig:
         return cls(**{**content, **parts})
 
 
+SHIPPED = Path(__file__).parent / "pretrained"  # runs of ours that come with the package, by name
+
+
+def shipped_runs() -> list[str]:
+    return sorted(folder.name for folder in SHIPPED.iterdir() if (folder / "config.json").is_file())
+
+
+def run_folder(run: Path | str) -> Path:
+    """A folder, or the name of a run that comes with the package."""
+    return SHIPPED / run if not Path(run).exists() and str(run) in shipped_runs() else Path(run)
+
+
+def is_shipped(folder: Path) -> bool:
+    return folder.parent == SHIPPED
+
+
 def read_config(folder: Path | str) -> RunConfig:
-    path = Path(folder) / "config.json"
+    path = run_folder(folder) / "config.json"
     if not path.is_file():
-        raise SalaError(f"{folder} is not a run: it has no config.json; `sala train --out {folder}` makes one")
+        raise SalaError(
+            f"{folder} is not a run: it has no config.json; `sala train --out {folder}` makes one, and these come with the "
+            f"package: {', '.join(shipped_runs())}"
+        )
     try:
         return RunConfig.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError, SalaError) as error:

@@ -15,7 +15,7 @@ from sala.errors import SalaError
 from sala.evaluate import Embeddings, Result, evaluate
 from sala.methods import METHODS, Method, build_method, method_class, plugins
 from sala.protocol import EpisodeShape
-from sala.runconfig import RunConfig, read_config
+from sala.runconfig import RunConfig, is_shipped, read_config, run_folder
 from sala.runs import load_weights
 from sala.sampler import fixed_sampler
 
@@ -23,6 +23,7 @@ from sala.sampler import fixed_sampler
 def load(folder: Path | str, *, weights: str = "best", method: type[Method] | str | None = None) -> Method:
     """The trained method of a run, in evaluation mode. `method` names the class again where the run's own is a file
     that has not been used on this machine before."""
+    folder = run_folder(folder)
     config = read_config(folder)
     if weights not in ("best", "last"):
         raise SalaError(f"weights are best (by validation) or last; got {weights!r}")
@@ -82,7 +83,8 @@ def evaluate_run(
 ) -> dict[str, Result]:
     """Measure a run on the fixed episodes of a split, in one or more shapes, and keep the results in its folder. Each
     image is embedded once for all of them."""
-    folder, config = Path(folder), read_config(folder)
+    folder = run_folder(folder)
+    config = read_config(folder)
     _check_same_method(folder, config, method)
     trained = load(folder, weights=weights, method=method)
     store = config.open_store()
@@ -103,8 +105,9 @@ def evaluate_run(
         note = {"weights": weights, "method": config.method, "data_hash": sampler.store.content_hash}
         path = result_path(folder, sampler.shape, split, n_episodes, weights)
         with suppress(PermissionError):  # someone else's run: it is measured, and not written to
-            path.parent.mkdir(exist_ok=True)
-            write_json(path, results[name].to_json() | note)
+            if not is_shipped(folder):
+                path.parent.mkdir(exist_ok=True)
+                write_json(path, results[name].to_json() | note)
     return results
 
 
