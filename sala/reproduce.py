@@ -49,6 +49,7 @@ ARMS = {
         Arm("sala-shared", "control: one learned vector of weights", "sala", {"weights": "shared"}),
         Arm("sala-recompute", "control: weights recomputed", "sala", {"recompute": True}),
         Arm("sala-ramp", "control: ramp over the first fifth", "sala", {"ramp": 0.2}),
+        Arm("metagan-plain", "control: MetaGAN without its generator", "metagan", {"adversary": False}),
     )
 }
 SYSTEMS = (
@@ -56,7 +57,7 @@ SYSTEMS = (
     "sala",
 )  # fmt: skip
 ABLATION = ("soft-kmeans-flow", "sala-selection", "sala-metric", "sala")
-CONTROLS = ("sala-constant", "sala-shared", "sala-recompute", "sala-ramp")
+CONTROLS = ("sala-constant", "sala-shared", "sala-recompute", "sala-ramp", "metagan-plain")
 
 # (dataset, shots) -> arm -> accuracy in percent, as printed
 Published = dict[tuple[str, int], dict[str, float]]

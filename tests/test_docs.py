@@ -105,3 +105,9 @@ def test_every_method_has_its_chapter() -> None:
     text = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
     headings = " ".join(re.findall(r"^## (.*)$", text, flags=re.MULTILINE))
     assert all(name in headings.replace("and ", "").split() for name in METHODS)
+
+
+def test_pages_show_what_results_have() -> None:
+    """README and docs/results.md hold the tables that the records in results/ give."""
+    done = subprocess.run([sys.executable, "docs/fill.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
