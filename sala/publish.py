@@ -76,7 +76,9 @@ def publish(out: Path, datasets: Sequence[str], budget: str, n_episodes: int | N
         files += [_text(out / f"{name}.tex", tables.latex(header, rows))]
         if name in ("table1", "table2"):
             sentences += tables.verdicts(name, columns, bases)
-        sections.append(page.section(TABLES[name].title, *(_html_table(column, bases) for column in columns)))
+        shown = [_html_table(column, bases) for column in columns]
+        note = f"{_circumstances(columns)} Command: sala reproduce {name} --budget {budget}"
+        sections.append(page.section(TABLES[name].title, *shown, page.paragraph(note, note=True)))
     for name, drawing in (("curve", _curves(out, datasets, budget, n_episodes)), ("tsne", _maps(out))):
         if drawing is None:
             continue
@@ -100,22 +102,26 @@ def _text(path: Path, content: str) -> Path:
     return path
 
 
-def _markdown(name: str, columns: Sequence[Column], header: list[str], rows: list[Any], budget: str) -> str:
-    trained = sorted(
-        {f"{r.n_trained:,} on {c.dataset}" for c in columns for e in c.entries.values() for r in e.records}
+def _circumstances(columns: Sequence[Column]) -> str:
+    """How long the runs were trained, and where."""
+    records = [record for column in columns for entry in column.entries.values() for record in entry.records]
+    trained = sorted({f"{record.n_trained:,} on {record.run.cell.dataset}" for record in records})
+    machines = sorted({record.manifest["machine"] for record in records})
+    torch_versions = sorted({record.manifest["versions"]["torch"] for record in records})
+    return (
+        f"Training episodes: {', '.join(trained)}; seed 0 where no number of seeds is given. Machine: {', '.join(machines)}, "
+        f"one thread a run; torch {', '.join(torch_versions)}."
     )
-    machines = sorted({r.manifest["machine"] for c in columns for e in c.entries.values() for r in e.records})
+
+
+def _markdown(name: str, columns: Sequence[Column], header: list[str], rows: list[Any], budget: str) -> str:
     return (
         f"# {TABLES[name].title}\n\n"
-        "5-way accuracy in percent on 1,000 fixed test episodes, ± the half-width of the 95 % interval over episodes; "
-        "training "
-        f"episodes: {', '.join(trained)}; seed 0 where no number of seeds is given. 'Against Soft k-Means' is the "
-        "paired difference on the same "
-        "episodes. Bold: better than every other row, each paired interval excluding zero. 'Published': the SALA "
-        "paper's number (with "
-        f"distractors TPN's own), of another protocol. Machine: {', '.join(machines)}.\n\n"
-        f"Command: `sala reproduce {name} --budget {budget}`; the command and circumstances of each run are in "
-        f"{name}.json.\n\n"
+        "5-way accuracy in percent on 1,000 fixed test episodes, ± the half-width of the 95 % interval over episodes. "
+        f"{_circumstances(columns)} 'Against Soft k-Means' is the paired difference on the same episodes. Bold: better than every "
+        "other row, each paired interval excluding zero. 'Published': the SALA paper's number (with distractors TPN's own), of "
+        "another protocol, and by how much ours differs.\n\n"
+        f"Command: `sala reproduce {name} --budget {budget}`; the command and circumstances of each run are in {name}.json.\n\n"
         f"{tables.markdown(header, rows)}"
     )
 

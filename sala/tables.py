@@ -164,7 +164,7 @@ def rows_of(
     difference to Soft k-Means, published; the last only where anything was published."""
     header: Row = ["method"]
     for column in columns:
-        header += [column.title, "against Soft k-Means", *(["published"] if column.has_published else [])]
+        header += [column.title, "against Soft k-Means", *(["published (gap)"] if column.has_published else [])]
     arms = list(dict.fromkeys(arm for column in columns for arm in column.entries))
     best = [column.best() for column in columns]
     rows = []
@@ -199,7 +199,11 @@ def _difference(entry: Entry | None, base: Entry | None) -> str:
 
 
 def _published(entry: Entry | None) -> str:
-    return "-" if entry is None or entry.cell.published is None else f"{entry.cell.published:.2f}"
+    """The paper's number, and by how much ours differs from it."""
+    if entry is None or entry.cell.published is None:
+        return "-"
+    gap = f" ({entry.interval.mean - entry.cell.published:+.2f})" if entry.interval is not None else ""
+    return f"{entry.cell.published:.2f}{gap}"
 
 
 def markdown(header: Row, rows: list[tuple[Row, set[int]]]) -> str:
