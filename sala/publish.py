@@ -109,7 +109,8 @@ def _circumstances(columns: Sequence[Column]) -> str:
     machines = sorted({record.manifest["machine"] for record in records})
     torch_versions = sorted({record.manifest["versions"]["torch"] for record in records})
     return (
-        f"Training episodes: {', '.join(trained)}; seed 0 where no number of seeds is given. Machine: {', '.join(machines)}, "
+        f"Training episodes: {', '.join(trained)}; seed 0 where no number of seeds is given. Machine: "
+        f"{', '.join(machines)}, "
         f"one thread a run; torch {', '.join(torch_versions)}."
     )
 
@@ -118,10 +119,13 @@ def _markdown(name: str, columns: Sequence[Column], header: list[str], rows: lis
     return (
         f"# {TABLES[name].title}\n\n"
         "5-way accuracy in percent on 1,000 fixed test episodes, ± the half-width of the 95 % interval over episodes. "
-        f"{_circumstances(columns)} 'Against Soft k-Means' is the paired difference on the same episodes. Bold: better than every "
-        "other row, each paired interval excluding zero. 'Published': the SALA paper's number (with distractors TPN's own), of "
+        f"{_circumstances(columns)} 'Against Soft k-Means' is the paired difference on the same episodes. Bold: better "
+        "than every "
+        "other row, each paired interval excluding zero. 'Published': the SALA paper's number (with distractors TPN's "
+        "own), of "
         "another protocol, and by how much ours differs.\n\n"
-        f"Command: `sala reproduce {name} --budget {budget}`; the command and circumstances of each run are in {name}.json.\n\n"
+        f"Command: `sala reproduce {name} --budget {budget}`; the command and circumstances of each run are in "
+        f"{name}.json.\n\n"
         f"{tables.markdown(header, rows)}"
     )
 
