@@ -4,6 +4,7 @@ from sala.backbones import BACKBONES, Identity, build_backbone
 from sala.data import DATASETS, ImageStore, load_dataset
 from sala.episode import Episode, Task
 from sala.errors import SalaError
+from sala.estimator import ImageEncoder, SALAClassifier
 from sala.evaluate import Interval, Result, evaluate
 from sala.methods import METHODS, Method, build_method
 from sala.protocol import PROTOCOLS, Budget, EpisodeShape, Protocol
@@ -23,12 +24,14 @@ __all__ = [
     "EpisodeSampler",
     "EpisodeShape",
     "Identity",
+    "ImageEncoder",
     "ImageStore",
     "Interval",
     "Method",
     "Protocol",
     "Result",
     "RunConfig",
+    "SALAClassifier",
     "SalaError",
     "Task",
     "TrainConfig",

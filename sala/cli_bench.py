@@ -14,7 +14,6 @@ from sala.bench_scale import SECTIONS, to_json
 from sala.checkpoint import write_json
 from sala.errors import SalaError
 
-
 AXES = {"n_way": "ways", "n_shot": "shots", "n_unlabeled": "unlabelled images a class"}
 
 

@@ -46,11 +46,10 @@ class EngineConfig:
     """The knobs. Defaults were chosen on classes of tiny-tiered's training and validation splits (docs/practice.md)."""
 
     n_steps: int = 5  # of refinement
-    sharpness: float = 25.0  # of class probabilities during refinement: softmax(sharpness * similarity)
-    labelled_weight: float = 2.0  # of a labelled image, where a sure pool image counts 1
+    sharpness: float = 15.0  # of class probabilities during refinement: softmax(sharpness * similarity)
+    labelled_weight: float = 3.0  # of a labelled image, where a sure pool image counts 1
     n_label_next: int = 50
-    # log inverse temperature = prior . (1, log contrast, log classes): see `temperature_prior`
-    prior: tuple[float, float, float] = (2.0, 0.5, 0.0)
+    prior: tuple[float, float, float] = (5.42, 1.92, -0.43)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
 
 
@@ -69,11 +68,6 @@ class TwoGroups:
         middle = (self.known_mean + self.none_mean) / 2
         log_odds = math.log((1 - self.none_share) / self.none_share)
         return torch.sigmoid(gap / self.variance * (similarity - middle) + log_odds)
-
-    @property
-    def contrast(self) -> float:
-        """The gap between the groups in units of variance: how much one unit of similarity tells."""
-        return max(self.known_mean - self.none_mean, 1e-3) / self.variance
 
 
 @dataclass(frozen=True)
@@ -215,11 +209,13 @@ def normalised(features: Tensor, centre: Tensor) -> Tensor:  # [n, d], [d] -> [n
     """Moved by the centre and scaled to length 1; the one large copy that is made of a pool."""
     points = features - centre
     lengths: Tensor = torch.linalg.vector_norm(points, dim=-1, keepdim=True)
-    return points.div_(lengths.clamp_min_(1e-12))
+    points /= lengths.clamp_min_(1e-12)
+    return points
 
 
 def unit(points: Tensor) -> Tensor:
-    return points / points.norm(dim=-1, keepdim=True).clamp_min(1e-12)
+    lengths: Tensor = torch.linalg.vector_norm(points, dim=-1, keepdim=True)
+    return points / lengths.clamp_min(1e-12)
 
 
 def refine(points: Tensor, support_sums: Tensor, config: EngineConfig) -> tuple[Tensor, Tensor]:
@@ -278,9 +274,14 @@ def two_groups(best: Tensor, second: Tensor, n_steps: int = 20) -> TwoGroups:
 
 
 def temperature_prior(groups: TwoGroups, n_way: int, config: EngineConfig) -> float:
-    """The inverse temperature of probabilities, from what the pool itself tells; coefficients fitted on other data."""
+    """The inverse temperature of probabilities, from what the pool itself tells; coefficients fitted on other data.
+
+    The more similar known images are to their prototypes, the better features tell classes apart, and the more a difference
+    of similarities says: log beta = a + b log known_mean + c log k.
+    """
     a, b, c = config.prior
-    return math.exp(a + b * math.log(groups.contrast) + c * math.log(n_way))
+    log_beta = a + b * math.log(max(groups.known_mean, 1e-3)) + c * math.log(n_way)
+    return min(max(math.exp(log_beta), 4.0), 45.0)  # the range that was seen
 
 
 def leave_one_out(support: Tensor, labels: Tensor, sums: Tensor, weight: float) -> tuple[Tensor, Tensor]:
