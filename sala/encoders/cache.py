@@ -38,7 +38,7 @@ class FeatureCache:
         row = self._first("SELECT size, time, hash FROM files WHERE path = ?", _key(path))
         try:
             stat = path.stat()
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a NUL in the name
             return None
         return bytes(row[2]) if row and tuple(row[:2]) == (stat.st_size, stat.st_mtime_ns) else None
 
