@@ -38,7 +38,7 @@ from sala.data.files import Tree
 from sala.data.folder import synset_files
 from sala.data.splits import tieredimagenet_splits
 from sala.encoders import EmbedProgress, embed_files, open_encoder
-from sala.engine import EngineConfig, fit_labels, normalised, to_tensor
+from sala.engine import EngineConfig, anchored, fit_labels, normalised, to_tensor
 
 BACKGROUND = "BACKGROUND_Google"
 OUT = Path(__file__).parent.parent / "results" / "practice"
@@ -278,7 +278,8 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
     variants = {"default": base, "no refinement": replace(base, n_steps=0)}
     variants |= {f"sharpness {s}": replace(base, sharpness=float(s)) for s in (8, 25, 40)}
     variants |= {f"labelled weight {w}": replace(base, labelled_weight=float(w)) for w in (1, 6)}
-    variants |= {f"{n} steps": replace(base, n_steps=n) for n in (2, 10)}
+    variants |= {f"{n} steps": replace(base, n_steps=n) for n in (2, 5)}
+    variants |= {f"anchor {a}": replace(base, anchor=a) for a in (0.0, 0.5)}
     scores: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
     rows = []
     for m in (1, 2, 4):
@@ -295,7 +296,12 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
                         scores[name].append((right, auroc))
                         if name == "default":
                             points = normalised(to_tensor(draw.pool), fitted.model.centre)[torch.from_numpy(in_class)]
-                            beta = best_beta((points @ fitted.model.refined.T).double().numpy(), draw.truth[in_class])
+                            beta = best_beta(
+                                (points @ anchored(fitted.model.refined, fitted.model.first, config.anchor).T)
+                                .double()
+                                .numpy(),
+                                draw.truth[in_class],
+                            )
                             rows.append((np.log(beta), np.log(fitted.model.groups.known_mean), np.log(len(sizes))))
     table = np.array(rows)
     prior = np.linalg.lstsq(np.column_stack([np.ones(len(table)), table[:, 1:]]), table[:, 0], rcond=None)[0]
