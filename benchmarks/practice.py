@@ -80,15 +80,16 @@ def caltech(root: Path) -> tuple[np.ndarray, np.ndarray]:
     return features_of(archive, names), np.array([name.split("/")[-2] for name in names])
 
 
-def tiny(root: Path, n_images: int) -> tuple[np.ndarray, np.ndarray]:
-    """Some images of each training and validation class of tiny-tiered; no test class is looked at."""
+def tiny(root: Path, n_images: int, split: set[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Some images of each class of tiny-tiered in these splits."""
     archive, splits = root / "tiny-imagenet" / "tiny-imagenet-200.zip", tieredimagenet_splits()
     files = synset_files(Tree(archive), splits, below="train", complete=False)
     rng = np.random.default_rng(0)
     names, labels = [], []
     for synset in sorted(files):
-        if splits[synset] != "test":
-            names += [str(name) for name in rng.permutation(sorted(files[synset]))[:n_images]]
+        drawn = [str(name) for name in rng.permutation(sorted(files[synset]))[:n_images]]
+        if splits[synset] in split:
+            names += drawn
             labels += [synset] * n_images
     return features_of(archive, names), np.array(labels)
 
@@ -270,7 +271,7 @@ def averaged(features: np.ndarray, names: np.ndarray, m: int) -> np.ndarray:
 
 def choose(root: Path, n_draws: int, seed: int) -> None:
     """Accuracy and AUROC of some settings over shapes of task and three difficulties, and the prior of the temperature."""
-    features, names = tiny(root, n_images=50)
+    features, names = tiny(root, n_images=50, split={"train", "val"})  # no test class is looked at
     known = sorted(set(names))
     shapes = {"16 ways": ([40] * 16, 80), "80 % junk": ([8] * 10, 320), "no junk": ([40] * 16, 0), "5 ways": ([40] * 5, 50),
               "30 ways": ([40] * 30, 100)}  # fmt: skip
