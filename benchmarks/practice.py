@@ -1,6 +1,7 @@
 """How well a folder of photos is labelled, and against what: the numbers of docs/practice.md.
 
     SALA_DATA=... python benchmarks/practice.py measure          # writes results/practice/caltech-16.json
+    python benchmarks/practice.py tables                         # its tables again
     SALA_DATA=... python benchmarks/practice.py choose           # what the engine's defaults were chosen by: other images
     python benchmarks/practice.py scale                          # time and memory of a fit on 100,000 images
 
@@ -348,7 +349,7 @@ def scale(n: int, d: int = 1280, k: int = 50) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["measure", "choose", "scale"])
+    parser.add_argument("what", choices=["measure", "tables", "choose", "scale"])
     parser.add_argument("--draws", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shots", type=int, nargs="+", default=[1, 5])
@@ -359,12 +360,14 @@ def main() -> None:
         torch.set_num_threads(options.threads)
     if options.what == "scale":
         scale(options.images)
-        return
-    root = Path(os.environ.get("SALA_DATA") or sys.exit("set SALA_DATA to the folder with the datasets"))
-    if options.what == "measure":
-        measure(root, options.draws or 20, options.seed, options.shots)
+    elif options.what == "tables":
+        print_tables(json.loads((OUT / "caltech-16.json").read_text(encoding="utf-8"))["results"])
     else:
-        choose(root, options.draws or 4, options.seed)
+        root = Path(os.environ.get("SALA_DATA") or sys.exit("set SALA_DATA to the folder with the datasets"))
+        if options.what == "measure":
+            measure(root, options.draws or 20, options.seed, options.shots)
+        else:
+            choose(root, options.draws or 4, options.seed)
 
 
 if __name__ == "__main__":
