@@ -281,8 +281,11 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
     """Accuracy and AUROC of some settings over shapes of task and three difficulties, and the prior of the temperature."""
     features, names = tiny(root, n_images=50, split={"train", "val"})  # no test class is looked at
     known = sorted(set(names))
-    shapes = {"16 ways": ([40] * 16, 80), "80 % junk": ([8] * 10, 320), "no junk": ([40] * 16, 0), "5 ways": ([40] * 5, 50),
-              "30 ways": ([40] * 30, 100)}  # fmt: skip
+    few = sorted(np.random.default_rng(0).permutation(known)[:18])  # so few that junk from the others comes in clusters
+    shapes = [  # the pool's images of each class, junk, classes to draw from
+        ([40] * 16, 80, known), ([8] * 10, 320, known), ([40] * 16, 0, known), ([40] * 5, 50, known), ([40] * 30, 100, known),
+        ([20] * 6, 480, few),
+    ]  # fmt: skip
     base = EngineConfig(n_label_next=0)
     variants = {"default": base, "no refinement": replace(base, n_steps=0)}
     variants |= {f"sharpness {s}": replace(base, sharpness=float(s)) for s in (8, 25, 40)}
@@ -294,8 +297,8 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
     for m in (1, 2, 4):
         mixed = averaged(features, names, m)
         for n_shot in (1, 3, 5):
-            for sizes, n_junk in shapes.values():
-                for draw in draws(mixed, names, known, np.empty(0, int), n_shot=n_shot, sizes=sizes, n_junk=n_junk,
+            for sizes, n_junk, among in shapes:
+                for draw in draws(mixed, names, among, np.empty(0, int), n_shot=n_shot, sizes=sizes, n_junk=n_junk,
                                   n_draws=n_draws, seed=seed):  # fmt: skip
                     in_class = draw.truth >= 0
                     for name, config in variants.items():
