@@ -1,5 +1,7 @@
 """Semi-supervised few-shot image classification: a few labelled images, many unlabelled ones, some of them junk."""
 
+from typing import TYPE_CHECKING, Any
+
 from sala.backbones import BACKBONES, Identity, build_backbone
 from sala.data import DATASETS, ImageStore, load_dataset
 from sala.episode import Episode, Task
@@ -13,6 +15,9 @@ from sala.sampler import EpisodeSampler
 from sala.train import TrainConfig, train
 from sala.trained import load
 
+if TYPE_CHECKING:
+    from sala.estimator import ImageEncoder, SALAClassifier
+
 __all__ = [
     "BACKBONES",
     "DATASETS",
@@ -23,12 +28,14 @@ __all__ = [
     "EpisodeSampler",
     "EpisodeShape",
     "Identity",
+    "ImageEncoder",
     "ImageStore",
     "Interval",
     "Method",
     "Protocol",
     "Result",
     "RunConfig",
+    "SALAClassifier",
     "SalaError",
     "Task",
     "TrainConfig",
@@ -41,3 +48,12 @@ __all__ = [
     "start_run",
     "train",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimators are imported when they are asked for: scikit-learn takes as long to import as PyTorch."""
+    if name in ("ImageEncoder", "SALAClassifier"):
+        from sala import estimator
+
+        return getattr(estimator, name)
+    raise AttributeError(f"module 'sala' has no attribute {name!r}")

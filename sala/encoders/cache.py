@@ -1,0 +1,102 @@
+"""Features on disk, so that no image is embedded twice.
+
+One SQLite file for each encoder, in `embeddings/` of the cache folder: features by the sha256 of an image file's content,
+and that hash by the file's path, size and time of change, so that a file which is as it was is not even read. Each batch is
+one transaction: a process that is killed loses the batch it was at, and nothing else. Whatever is wrong with the file,
+the embedding goes on without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sala.cache import cache_folder
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS features (hash BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size INTEGER, time INTEGER, hash BLOB) WITHOUT ROWID;
+"""
+
+
+class FeatureCache:
+    """The features of one encoder. `folder` is for tests and for users with a faster disk."""
+
+    def __init__(self, identity: str, folder: Path | None = None):
+        self.path = (folder or cache_folder() / "embeddings") / f"{identity}.sqlite"
+        self._database = _open(self.path)
+
+    def known_hash(self, path: Path) -> bytes | None:
+        """The content hash of a file that has not changed since it was last read."""
+        row = self._first("SELECT size, time, hash FROM files WHERE path = ?", _key(path))
+        try:
+            stat = path.stat()
+        except (OSError, ValueError):  # ValueError: a NUL in the name
+            return None
+        return bytes(row[2]) if row and tuple(row[:2]) == (stat.st_size, stat.st_mtime_ns) else None
+
+    def features(self, content_hash: bytes) -> NDArray[np.float32] | None:
+        row = self._first("SELECT value FROM features WHERE hash = ?", content_hash)
+        return np.frombuffer(row[0], np.float32) if row and len(row[0]) % 4 == 0 and row[0] else None
+
+    def add(self, entries: Sequence[tuple[Path, os.stat_result, bytes, NDArray[np.float32] | None]]) -> None:
+        """(path, its state when it was read, content hash, features or None if they are there), all or none of them."""
+        files = [(_key(path), stat.st_size, stat.st_mtime_ns, digest) for path, stat, digest, _ in entries]
+        rows = [(digest, value.astype(np.float32).tobytes()) for _, _, digest, value in entries if value is not None]
+        if self._database is None:
+            return
+        try:
+            with self._database:
+                self._database.executemany("INSERT OR REPLACE INTO features VALUES (?, ?)", rows)
+                self._database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", files)
+        except sqlite3.Error:  # a full disk, another process for too long: this run does without
+            self.close()
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def _first(self, query: str, key: object) -> tuple[Any, ...] | None:
+        if self._database is None:
+            return None
+        try:
+            row: tuple[Any, ...] | None = self._database.execute(query, (key,)).fetchone()
+        except sqlite3.Error:
+            self.close()
+            return None
+        return row
+
+
+def content_hash(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def _key(path: Path) -> str:
+    return os.fsencode(path.absolute()).hex()  # a name need not be text
+
+
+def _open(path: Path) -> sqlite3.Connection | None:
+    """The database; a damaged one is made anew, since all in it can be."""
+    for _ in range(2):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            database = sqlite3.connect(path, timeout=30)
+            database.executescript(SCHEMA)
+            database.execute("SELECT hash FROM features LIMIT 1").fetchone()
+            return database
+        except sqlite3.OperationalError:  # locked, or not ours to write: it may be sound
+            return None
+        except sqlite3.DatabaseError:
+            database.close()
+            path.unlink(missing_ok=True)
+        except OSError:
+            return None
+    return None

@@ -1,0 +1,140 @@
+"""Files to features: from the cache where they are there, else through the encoder, a batch at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sala.data.files import Tree, decode, printable
+from sala.encoders.base import Encoder, Features
+from sala.encoders.cache import FeatureCache, content_hash
+from sala.encoders.ready import ReadyFeatures
+from sala.errors import SalaError
+
+BATCH = 32  # images
+
+
+@dataclass(frozen=True)
+class EmbedProgress:
+    """How far it is: `done` of `total` files are settled, of which so many came from the cache or were set aside."""
+
+    done: int
+    total: int
+    n_cached: int
+    n_set_aside: int
+
+
+@dataclass(frozen=True)
+class EmbeddedFiles:
+    """Features of the files that could be read, in their order, and a sentence for each of the others."""
+
+    features: Features  # [n, d]
+    kept: NDArray[np.int64]  # [n]: features[i] is of file paths[kept[i]]
+    set_aside: dict[int, str]  # index in paths -> what is wrong with it
+    n_cached: int
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A file on its way: its features if they are known, else its pixels, else what is wrong with it."""
+
+    index: int
+    path: Path
+    stat: os.stat_result | None = None
+    digest: bytes | None = None
+    features: NDArray[np.float32] | None = None
+    image: NDArray[np.uint8] | None = None
+    problem: str | None = None
+
+
+def embed_files(
+    paths: Sequence[Path | str],
+    encoder: Encoder,
+    *,
+    cache: FeatureCache | bool = True,
+    progress: Callable[[EmbedProgress], None] | None = None,
+) -> EmbeddedFiles:
+    """The features of image files. `cache=False` neither reads nor writes any."""
+    if isinstance(encoder, ReadyFeatures):
+        return _look_up(paths, encoder)
+    store = FeatureCache(encoder.identity) if cache is True else cache or None
+    rows: dict[int, NDArray[np.float32]] = {}
+    set_aside: dict[int, str] = {}
+    n_cached = 0
+    try:
+        for batch in _batches(_read(i, Path(path), encoder, store) for i, path in enumerate(paths)):
+            rows |= {read.index: read.features for read in batch if read.features is not None}
+            n_cached += sum(read.features is not None for read in batch)
+            fresh = _embed_batch(batch, encoder)
+            rows |= fresh
+            set_aside |= {read.index: read.problem for read in batch if read.problem is not None}
+            if store:
+                store.add([(r.path, r.stat, r.digest, fresh.get(r.index)) for r in batch
+                           if r.stat is not None and r.digest is not None])  # fmt: skip
+            if progress:
+                progress(EmbedProgress(batch[-1].index + 1, len(paths), n_cached, len(set_aside)))
+    finally:
+        if store and cache is True:
+            store.close()
+    kept = np.array(sorted(rows), np.int64)
+    return EmbeddedFiles(_stack([rows[i] for i in kept]), kept, set_aside, n_cached)
+
+
+def _batches(reads: Iterator[_Read]) -> Iterator[list[_Read]]:
+    """Ended by so many images to embed, or by many more that need no embedding."""
+    batch: list[_Read] = []
+    n_images = 0
+    for read in reads:
+        batch.append(read)
+        n_images += read.image is not None
+        if n_images == BATCH or len(batch) == 16 * BATCH:
+            yield batch
+            batch, n_images = [], 0
+    if batch:
+        yield batch
+
+
+def _read(index: int, path: Path, encoder: Encoder, store: FeatureCache | None) -> _Read:
+    """A file that the cache knows is not read; one that only its content is known of is not decoded."""
+    if store and (digest := store.known_hash(path)) and (known := store.features(digest)) is not None:
+        return _Read(index, path, features=known)
+    try:
+        if not path.is_file():  # a pipe would block for ever
+            raise SalaError(f"{printable(str(path))} is not a file; remove it from the list")
+        stat, content = path.stat(), Tree(path.parent).read(path.name)
+        digest = content_hash(content)
+        if store and (known := store.features(digest)) is not None:
+            return _Read(index, path, stat, digest, features=known)
+        where = printable(str(path))
+        image = decode(content, where, image_size=encoder.image_size, mode=encoder.mode)
+    except (SalaError, OSError, ValueError) as error:  # ValueError: a NUL in the name
+        return _Read(index, path, problem=str(error))
+    return _Read(index, path, stat, digest, image=image)
+
+
+def _embed_batch(batch: list[_Read], encoder: Encoder) -> dict[int, NDArray[np.float32]]:
+    fresh = [(read.index, read.image) for read in batch if read.image is not None]
+    if not fresh:
+        return {}
+    features = encoder.embed(np.stack([image for _, image in fresh]))
+    return {index: row for (index, _), row in zip(fresh, features, strict=True)}
+
+
+def _look_up(paths: Sequence[Path | str], encoder: ReadyFeatures) -> EmbeddedFiles:
+    found = {i: row for i, path in enumerate(paths) if (row := encoder.row(Path(path))) is not None}
+    missing = {
+        i: f"{printable(str(path))} is not in the list of {encoder.name}; add it there with its features"
+        for i, path in enumerate(paths)
+        if i not in found
+    }
+    kept = np.array(sorted(found), np.int64)
+    return EmbeddedFiles(encoder.features[[found[i] for i in kept]], kept, missing, len(kept))
+
+
+def _stack(rows: list[NDArray[np.float32]]) -> Features:
+    return np.stack(rows) if rows else np.empty((0, 0), np.float32)

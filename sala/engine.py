@@ -1,0 +1,354 @@
+"""Labels for a pool of images from a few labelled ones: SALA's pipeline on features that are already there.
+
+The interface, all of it on features `[n, d]` of any encoder and any scale:
+
+    fitted = fit_labels(labelled, labels, pool, classes=names)   # labels: 0 .. k-1, each at least once; pool may be empty
+    fitted.pool                                                  # PoolLabels: one row for each pool image
+      .probabilities [n, k]   calibrated, among the known classes
+      .label, .runner_up [n]  the most and second most probable class
+      .none_score [n]         probability that the image is of none of the classes
+      .used [n]               whether it took part in the refinement
+      .label_next [m]         pool rows whose label would help most, in order
+    fitted.model                                                 # LabelModel: predicts on new features
+    model.predict(features) -> PoolLabels;  model.save(path);  LabelModel.load(path)
+    none_threshold(none_score, precision=0.9)                    # set aside what scores higher: so many of them are junk
+
+How it works. Features are centred by the mean of all of them and scaled to length 1, so that a product of two is a similarity.
+Prototypes are the means of the labelled images. Each of a few steps gives each pool image a probability for every class and
+a probability to be of any class at all, and moves the prototypes by the images in proportion to both: confident
+neighbours count, junk does not. Nothing assumes that classes are equally large, nor how much of the pool is junk; that
+share is estimated. Costs are linear in the pool.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sala.checkpoint import load_checkpoint, save_checkpoint
+from sala.errors import SalaError
+from sala.stages import one_hot
+
+FORMAT = 1
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """The knobs. Defaults were chosen on classes of tiny-tiered's training and validation splits (docs/practice.md)."""
+
+    n_steps: int = 3  # of refinement
+    sharpness: float = 15.0  # of class probabilities during refinement: softmax(sharpness * similarity)
+    labelled_weight: float = 3.0  # of a labelled image, where a sure pool image counts 1
+    anchor: float = 0.3  # share of the first prototypes in those that classify: clusters of junk cannot carry them away
+    n_label_next: int = 50
+    prior: tuple[float, float, float] = (4.60, 1.42, -0.24)  # of the temperature: see `temperature_prior`
+    prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
+
+
+@dataclass(frozen=True)
+class TwoGroups:
+    """Similarities as a mixture of two normal distributions of one width: of images of no class, and of some class."""
+
+    none_mean: float
+    known_mean: float
+    variance: float
+    none_share: float
+
+    def known(self, similarity: Tensor) -> Tensor:
+        """The probability to be of a known class: with one width it is logistic, and so never falls with similarity."""
+        gap = max(self.known_mean - self.none_mean, 1e-6)
+        middle = (self.known_mean + self.none_mean) / 2
+        log_odds = math.log((1 - self.none_share) / self.none_share)
+        return torch.sigmoid(gap / self.variance * (similarity - middle) + log_odds)
+
+
+@dataclass(frozen=True)
+class PoolLabels:
+    """What is said of each image of a pool; the module's docstring has the fields."""
+
+    probabilities: Floats  # [n, k], rows sum to 1
+    label: NDArray[np.int64]  # [n]
+    runner_up: NDArray[np.int64]  # [n]; the label itself where there is one class only
+    none_score: Floats  # [n], in [0, 1]
+    used: NDArray[np.bool_]  # [n]
+    label_next: NDArray[np.int64]  # [m]
+
+
+@dataclass(frozen=True)
+class LabelModel:
+    """Prototypes before and after refinement, and what turns similarities to them into probabilities."""
+
+    classes: tuple[str, ...]
+    centre: Tensor  # [d]
+    first: Tensor  # [k, d], of the labelled images alone
+    refined: Tensor  # [k, d]
+    groups: TwoGroups
+    inverse_temperature: float
+    config: EngineConfig = field(default_factory=EngineConfig)
+    note: dict[str, Any] = field(default_factory=dict)  # for the caller: encoder, date, ...
+
+    def predict(self, features: Floats) -> PoolLabels:
+        """Labels for new images, which change nothing in the model."""
+        if features.ndim != 2 or features.shape[1] != len(self.centre):
+            raise SalaError(f"the model knows features [n, {len(self.centre)}]; got {list(features.shape)}")
+        points = normalised(to_tensor(features), self.centre)
+        return self._describe(points, points @ self.first.T, points @ self.refined.T)
+
+    def _describe(self, points: Tensor, to_first: Tensor, to_refined: Tensor) -> PoolLabels:
+        similarities = anchored(to_refined, to_first, self.config.anchor)
+        p = (self.inverse_temperature * similarities).softmax(-1)
+        known = self.groups.known(known_similarity(to_first, to_refined))
+        top = p.topk(min(2, p.shape[1]), -1).indices
+        return PoolLabels(
+            probabilities=p.numpy(),
+            label=top[:, 0].numpy(),
+            runner_up=top[:, -1].numpy(),
+            none_score=(1 - known).numpy(),
+            used=np.zeros(len(points), bool),
+            label_next=label_next(points, p, known, self.config.n_label_next).numpy(),
+        )
+
+    def save(self, path: Path | str) -> None:
+        """One safetensors file with a JSON note in its header, written whole or not at all."""
+        tensors = {"centre": self.centre, "first": self.first, "refined": self.refined}
+        note = {
+            "format": FORMAT,
+            "kind": "label-model",
+            "classes": list(self.classes),
+            "groups": vars(self.groups),
+            "inverse_temperature": self.inverse_temperature,
+            "config": vars(self.config),
+            "note": self.note,
+        }
+        save_checkpoint(Path(path), tensors, note)
+
+    @classmethod
+    def load(cls, path: Path | str) -> LabelModel:
+        tensors, note = load_checkpoint(Path(path))
+        try:
+            if (note["format"], note["kind"]) != (FORMAT, "label-model"):
+                raise ValueError("of another version")
+            config = EngineConfig(**(note["config"] | {"prior": tuple(note["config"]["prior"])}))
+            model = cls(
+                tuple(map(str, note["classes"])), tensors["centre"], tensors["first"], tensors["refined"],
+                TwoGroups(**{k: float(v) for k, v in note["groups"].items()}), float(note["inverse_temperature"]), config,
+                dict(note["note"]),
+            )  # fmt: skip
+            shape = (len(model.classes), len(model.centre))
+            if not model.classes or model.first.shape != shape or model.refined.shape != shape:
+                raise ValueError("its parts do not fit each other")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SalaError(f"{path} is not a model that sala wrote for labelling ({error}); fit it again") from None
+        return model
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model and what it says of the pool that it was fitted on."""
+
+    model: LabelModel
+    pool: PoolLabels
+
+
+@torch.inference_mode()
+def fit_labels(
+    labelled: Floats,
+    labels: NDArray[np.int64],
+    pool: Floats,
+    *,
+    classes: Sequence[str] | None = None,
+    config: EngineConfig | None = None,
+) -> Fitted:
+    """Label a pool from a few labelled images: `[s, d], [s], [n, d]`."""
+    config = config or EngineConfig()
+    names = _checked_classes(labelled, labels, pool, classes)
+    support, y = to_tensor(labelled), torch.from_numpy(np.asarray(labels, np.int64))
+    points = to_tensor(pool)
+    centre = (support.sum(0) + points.sum(0)) / (len(support) + len(points))
+    support, points = normalised(support, centre), normalised(points, centre)
+    known = one_hot(y, len(names), like=support)
+    support_sums = known.T @ support
+    sums, used = refine(points, support_sums, config)
+    first, refined = unit(support_sums), unit(sums)
+    to_first, to_refined = points @ first.T, points @ refined.T
+    groups = two_groups(known_similarity(to_first, to_refined), second_best(to_refined))
+    prior = temperature_prior(groups, len(names), config)
+    held_out = leave_one_out(support, y, sums, support_sums, config)
+    beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
+    model = LabelModel(names, centre, first, refined, groups, beta, config)
+    described = model._describe(points, to_first, to_refined)
+    return Fitted(model, PoolLabels(**(vars(described) | {"used": used.numpy()})))
+
+
+def _checked_classes(
+    labelled: Floats, labels: NDArray[np.int64], pool: Floats, classes: Sequence[str] | None
+) -> tuple[str, ...]:
+    if labelled.ndim != 2 or pool.ndim != 2 or labelled.shape[1] != pool.shape[1]:
+        raise SalaError(f"features are [n, d] with one d; got {list(labelled.shape)} and {list(pool.shape)}")
+    if not len(labelled) or len(labels) != len(labelled):
+        raise SalaError(f"each labelled image needs a label, and there must be one; got {len(labelled)}, {len(labels)}")
+    n_way = int(np.max(labels)) + 1 if classes is None else len(classes)
+    missing = sorted(set(range(n_way)) - set(np.asarray(labels).tolist()))
+    if missing or np.min(labels) < 0 or np.max(labels) >= n_way:
+        raise SalaError(f"labels are 0 .. {n_way - 1}, each at least once; missing: {missing[:5]}, give them an image")
+    return tuple(map(str, classes if classes is not None else range(n_way)))
+
+
+def to_tensor(features: Floats) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(features, np.float32))
+
+
+def normalised(features: Tensor, centre: Tensor) -> Tensor:  # [n, d], [d] -> [n, d]
+    """Moved by the centre and scaled to length 1; the one large copy that is made of a pool."""
+    points = features - centre
+    lengths: Tensor = torch.linalg.vector_norm(points, dim=-1, keepdim=True)
+    points /= lengths.clamp_min_(1e-12)
+    return points
+
+
+def unit(points: Tensor) -> Tensor:
+    lengths: Tensor = torch.linalg.vector_norm(points, dim=-1, keepdim=True)
+    return points / lengths.clamp_min(1e-12)
+
+
+def refine(points: Tensor, support_sums: Tensor, config: EngineConfig) -> tuple[Tensor, Tensor]:
+    """c_i <- lambda sum_s z_si x_s + sum_u g(u) p_i(u) x_u, some times: the sums `[k, d]`, and who took part `[n]`.
+
+    p(u) = softmax_i(sharpness * u.c_i) with the anchored prototypes c of the step before, and g(u) is the probability that
+    u is of any class (`two_groups`).
+    """
+    sums = config.labelled_weight * support_sums
+    if not len(points):
+        return sums, torch.zeros(0, dtype=torch.bool)
+    known, first = torch.zeros(len(points)), unit(support_sums)
+    for _ in range(config.n_steps):
+        similarities = points @ anchored(unit(sums), first, config.anchor).T
+        best = similarities.amax(-1)
+        known = two_groups(best, second_best(similarities)).known(best)
+        weights = (config.sharpness * similarities).softmax(-1) * known[:, None]
+        sums = config.labelled_weight * support_sums + weights.T @ points
+    return sums, known > 0.5
+
+
+def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:
+    """Between the refined prototypes and the first ones; or, which is the same, of the similarities to them."""
+    return (1 - anchor) * refined + anchor * first
+
+
+def second_best(similarities: Tensor) -> Tensor:  # [n, k] -> [n]
+    """How similar an image is to the best of the classes that it does not belong to; 0, the mean, where there is one class."""
+    if similarities.shape[1] < 2:
+        return torch.zeros(len(similarities))
+    return similarities.topk(2, -1).values[:, 1]
+
+
+def known_similarity(to_first: Tensor, to_refined: Tensor) -> Tensor:  # [n, k], [n, k] -> [n]
+    """To the best refined prototype and to the best first one, on average: junk that was let in has moved only the former."""
+    return (to_refined.amax(-1) + to_first.amax(-1)) / 2
+
+
+def two_groups(best: Tensor, second: Tensor, n_steps: int = 20) -> TwoGroups:
+    """Known images and others by their best similarity, without a label.
+
+    Of an image of no class the best similarity is to a wrong class, as is the second best one of a known image. So the
+    second best similarities of the whole pool tell how the former are distributed; where the best lie above that,
+    there are known images (the two-groups model of Efron, Statistical Science 2008). Expectation-maximisation with the
+    mean of the first group held.
+    """
+    if len(best) < 2:
+        return TwoGroups(0.0, 0.5, 0.05, 0.1)
+    none_mean = float(second.mean())
+    variance = max(float(second.var()), 1e-4)
+    share = min(max(2 * float((best < second.median()).float().mean()), 0.02), 0.98)
+    top_mean = float(best.sort().values[int(len(best) * share) :].mean()) if share < 0.98 else float(best.max())
+    known_mean = max(top_mean, none_mean + 0.02)
+    for _ in range(n_steps):
+        g = TwoGroups(none_mean, known_mean, variance, share).known(best)
+        total = float(g.sum()) + 1e-6
+        share = min(max(1 - total / len(best), 0.02), 0.98)
+        known_mean = max(float((g * best).sum()) / total, none_mean + 0.02)
+        spread = g * (best - known_mean).square() + (1 - g) * (best - none_mean).square()
+        variance = max(float(spread.mean()), 1e-4)
+    return TwoGroups(none_mean, known_mean, variance, share)
+
+
+def temperature_prior(groups: TwoGroups, n_way: int, config: EngineConfig) -> float:
+    """The inverse temperature of probabilities, from what the pool itself tells; coefficients fitted on other data.
+
+    The more similar known images are to their prototypes, the better features tell classes apart, and the more a difference
+    of similarities says: log beta = a + b log known_mean + c log k.
+    """
+    a, b, c = config.prior
+    log_beta = a + b * math.log(max(groups.known_mean, 1e-3)) + c * math.log(n_way)
+    return min(max(math.exp(log_beta), 4.0), 45.0)  # the range that was seen
+
+
+def leave_one_out(
+    support: Tensor, labels: Tensor, sums: Tensor, support_sums: Tensor, config: EngineConfig
+) -> tuple[Tensor, Tensor]:
+    """Similarities `[m, k]` of labelled images to the prototypes as they are without that image, and the labels `[m]`.
+
+    Only images of classes with two or more. The pool's part in the prototypes stays.
+    """
+    rows = (labels.bincount(minlength=len(sums))[labels] > 1).nonzero()[:, 0]
+    x, y = support[rows], labels[rows]
+    similarities = x @ anchored(unit(sums), unit(support_sums), config.anchor).T
+    without = anchored(unit(sums[y] - config.labelled_weight * x), unit(support_sums[y] - x), config.anchor)
+    own = (x * without).sum(-1)
+    return similarities.scatter(1, y[:, None], own[:, None]), y
+
+
+def fit_temperature(similarities: Tensor, labels: Tensor, prior: float, strength: float) -> float:
+    """The inverse temperature with the highest likelihood on held-out similarities, drawn to a prior.
+
+    Minimises sum_s -log softmax(beta s)_y + strength / 2 (log beta - log prior)^2 over a grid; with no similarities
+    it is the prior.
+    """
+    grid = prior * torch.logspace(-0.8, 0.8, 161, dtype=torch.float64)
+    if not len(labels) or similarities.shape[1] < 2:
+        return prior
+    logits = grid[:, None, None] * similarities.double()
+    nll = -logits.log_softmax(-1)[:, torch.arange(len(labels)), labels].sum(-1)
+    return float(grid[(nll + strength / 2 * (grid / prior).log().square()).argmin()])
+
+
+def none_threshold(none_score: Floats, precision: float = 0.9) -> float:
+    """The lowest score such that of the images which score higher the wanted share is expected to be of no class.
+
+    Infinite where no image is that surely junk.
+    """
+    if not 0 < precision <= 1:
+        raise SalaError(f"precision is a share above 0 and up to 1; got {precision:g}")
+    falling = np.sort(np.asarray(none_score, np.float64))[::-1]
+    expected = np.cumsum(falling) / np.arange(1, len(falling) + 1)
+    n_aside = int((expected >= precision).sum())  # expected falls: a running mean of falling numbers
+    return math.inf if n_aside == 0 else float(np.nextafter(falling[n_aside - 1], -math.inf))
+
+
+def label_next(points: Tensor, probabilities: Tensor, known: Tensor, n: int) -> Tensor:  # -> [m] rows
+    """Uncertain and representative images, most useful first, and no two of a kind.
+
+    worth = entropy x probability to be known x mean similarity to the pool; each choice lowers the worth of what is
+    similar to it. Entropy and probability preselect, so the cost is linear.
+    """
+    doubt = -(probabilities * probabilities.clamp_min(1e-12).log()).sum(-1) * known
+    candidates = doubt.topk(min(len(doubt), max(20 * n, 200))).indices
+    x = points[candidates]
+    sample = points[:: max(1, len(points) // 1000)]
+    worth = doubt[candidates] * (x @ sample.T).clamp_min(0).mean(-1).sqrt()
+    chosen = []
+    for _ in range(min(n, len(candidates))):
+        best = int(worth.argmax())
+        chosen.append(best)
+        worth = worth * (1 - (x @ x[best]).clamp(0, 1))
+        worth[best] = -1.0
+    return candidates[torch.tensor(chosen, dtype=torch.long)]

@@ -1,0 +1,255 @@
+"""Encoders and the embedding of files: formats, hostile files, the cache, networks of users."""
+
+from __future__ import annotations
+
+import io
+import os
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from sala.encoders import EmbedProgress, embed_files, open_encoder, read_features
+from sala.encoders.cache import FeatureCache
+from sala.encoders.lite import LITE, EfficientNetLite, fold, lite_weights, round_channels
+from sala.errors import SalaError
+
+
+class MeanColour:
+    """An encoder whose answer one sees: the mean of each channel. It counts the images it is given."""
+
+    name, identity, image_size, mode = "mean-colour", "mean-colour-1", 8, "RGB"
+
+    def __init__(self) -> None:
+        self.n_images = 0
+
+    def embed(self, images: np.ndarray) -> np.ndarray:
+        self.n_images += len(images)
+        assert images.shape[1:] == (8, 8, 3) and images.dtype == np.uint8
+        return images.mean((1, 2)).astype(np.float32)
+
+
+def saved(path: Path, image: Image.Image, **options: object) -> Path:
+    image.save(path, **options)  # type: ignore[arg-type]
+    return path
+
+
+def embed_one(path: Path) -> np.ndarray:
+    embedded = embed_files([path], MeanColour(), cache=False)
+    assert not embedded.set_aside
+    return embedded.features[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "colour"),
+    [
+        ("rgb.png", Image.new("RGB", (20, 10), (200, 100, 50)), (200, 100, 50)),
+        ("grey.png", Image.new("L", (20, 10), 90), (90, 90, 90)),
+        ("clear.png", Image.new("RGBA", (20, 10), (0, 0, 0, 0)), (255, 255, 255)),
+        ("deep.png", Image.fromarray(np.full((9, 9), 65535, np.uint16)), (255, 255, 255)),
+        ("print.jpg", Image.new("CMYK", (20, 10), (0, 0, 0, 0)), (255, 255, 255)),
+        ("palette.gif", Image.new("P", (20, 10), 0), (0, 0, 0)),
+    ],
+)
+def test_every_kind_of_image_becomes_rgb(
+    tmp_path: Path, name: str, image: Image.Image, colour: tuple[int, ...]
+) -> None:
+    np.testing.assert_allclose(embed_one(saved(tmp_path / name, image)), colour, atol=3)
+
+
+def test_of_an_animation_the_first_picture_counts(tmp_path: Path) -> None:
+    red, blue = (Image.new("RGB", (8, 8), colour) for colour in ("red", "blue"))
+    path = saved(tmp_path / "film.gif", red, save_all=True, append_images=[blue])
+    np.testing.assert_allclose(embed_one(path), (255, 0, 0), atol=3)
+
+
+def test_a_photo_is_turned_as_the_camera_noted(tmp_path: Path) -> None:
+    pixels = np.zeros((16, 16, 3), np.uint8)
+    pixels[:8] = 255
+    exif = Image.Exif()
+    exif[274] = 6  # turned by 90 degrees
+    path = saved(tmp_path / "turned.png", Image.fromarray(pixels), exif=exif)
+    seen: list[np.ndarray] = []
+
+    class Seeing(MeanColour):
+        def embed(self, images: np.ndarray) -> np.ndarray:
+            seen.append(images)
+            return super().embed(images)
+
+    embed_files([path], Seeing(), cache=False)
+    assert seen[0][0, :, -1].mean() == 255 and seen[0][0, :, 0].mean() == 0
+
+
+def hostile_files(folder: Path) -> list[Path]:
+    good = io.BytesIO()
+    Image.new("RGB", (64, 64), "red").save(good, "JPEG")
+    contents = {
+        "empty.jpg": b"",
+        "text.jpg": b"not an image",
+        "cut.png": b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR",
+        "<script>'\".jpg": good.getvalue()[:100],
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    Image.new("1", (10_000, 10_000)).save(folder / "bomb.png")
+    (folder / "folder.jpg").mkdir()
+    (folder / "dangling.jpg").symlink_to(folder / "nowhere.jpg")
+    os.mkfifo(folder / "pipe.jpg")
+    others = ("bomb.png", "folder.jpg", "dangling.jpg", "pipe.jpg", "missing.jpg", "nul\0.jpg", "line\nbreak.jpg")
+    return [folder / name for name in (*contents, *others)]
+
+
+def test_bad_files_are_set_aside_with_a_reason_and_the_rest_is_embedded(tmp_path: Path) -> None:
+    bad = hostile_files(tmp_path)
+    good = saved(tmp_path / "good.png", Image.new("RGB", (8, 8), "white"))
+    reports: list[EmbedProgress] = []
+    embedded = embed_files([*bad, good], MeanColour(), progress=reports.append)
+    assert sorted(embedded.set_aside) == list(range(len(bad)))
+    assert all("\n" not in reason and "\0" not in reason and ";" in reason for reason in embedded.set_aside.values())
+    assert embedded.kept.tolist() == [len(bad)] and embedded.features.tolist() == [[255, 255, 255]]
+    assert (reports[-1].done, reports[-1].total, reports[-1].n_set_aside) == (len(bad) + 1, len(bad) + 1, len(bad))
+
+
+def test_no_files_are_no_features() -> None:
+    assert embed_files([], MeanColour(), cache=False).features.shape == (0, 0)
+
+
+def some_images(folder: Path, n: int) -> list[Path]:
+    return [saved(folder / f"{i}.png", Image.new("RGB", (8, 8), (i, 2 * i, 3 * i))) for i in range(n)]
+
+
+def test_a_second_run_embeds_nothing_and_agrees(tmp_path: Path) -> None:
+    paths, encoder, store = some_images(tmp_path, 40), MeanColour(), FeatureCache("x", tmp_path / "cache")
+    first = embed_files(paths, encoder, cache=store)
+    second = embed_files(paths, encoder, cache=store)
+    assert encoder.n_images == 40 and (first.n_cached, second.n_cached) == (0, 40)
+    assert (first.features == second.features).all()
+
+
+def test_the_cache_goes_by_content(tmp_path: Path) -> None:
+    paths, encoder, store = some_images(tmp_path, 3), MeanColour(), FeatureCache("x", tmp_path / "cache")
+    embed_files(paths, encoder, cache=store)
+    paths[0].rename(tmp_path / "renamed.png")  # known by its content
+    Image.new("RGB", (8, 8), "white").save(paths[1])  # another content under a known name
+    embedded = embed_files([tmp_path / "renamed.png", paths[1]], encoder, cache=store)
+    assert encoder.n_images == 4 and embedded.features.tolist() == [[0, 0, 0], [255, 255, 255]]
+
+
+def test_a_run_that_is_broken_off_keeps_what_it_had(tmp_path: Path) -> None:
+    paths, store = some_images(tmp_path, 64), FeatureCache("x", tmp_path / "cache")
+
+    class Breaking(MeanColour):
+        def embed(self, images: np.ndarray) -> np.ndarray:
+            if self.n_images:
+                raise KeyboardInterrupt
+            return super().embed(images)
+
+    with pytest.raises(KeyboardInterrupt):
+        embed_files(paths, Breaking(), cache=store)
+    again = MeanColour()
+    assert embed_files(paths, again, cache=FeatureCache("x", tmp_path / "cache")).n_cached == 32
+    assert again.n_images == 32
+
+
+def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "x.sqlite").write_bytes(b"garbage" * 1000)
+    paths = some_images(tmp_path, 2)
+    embed_files(paths, MeanColour(), cache=FeatureCache("x", tmp_path / "cache"))
+    assert embed_files(paths, MeanColour(), cache=FeatureCache("x", tmp_path / "cache")).n_cached == 2
+    sqlite3.connect(tmp_path / "cache" / "x.sqlite").close()
+
+
+def test_without_a_place_for_the_cache_it_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store = FeatureCache("x", tmp_path / "file" / "below")
+    assert len(embed_files(some_images(tmp_path, 2), MeanColour(), cache=store).features) == 2
+
+
+def test_ready_features_are_found_by_name(tmp_path: Path) -> None:
+    np.save(tmp_path / "f.npy", np.arange(6).reshape(3, 2))
+    (tmp_path / "f.txt").write_text("a.jpg\nb c.jpg\nd.jpg\n")
+    embedded = embed_files(
+        [tmp_path / "d.jpg", tmp_path / "x.jpg", tmp_path / "a.jpg"], open_encoder(tmp_path / "f.npy")
+    )
+    assert embedded.features.tolist() == [[4, 5], [0, 1]] and list(embedded.set_aside) == [1]
+
+
+@pytest.mark.parametrize("array", [np.zeros(3), np.zeros((2, 2), object), np.full((2, 2), np.nan), np.zeros((0, 3))])
+def test_features_that_are_none_are_refused(tmp_path: Path, array: np.ndarray) -> None:
+    np.save(tmp_path / "f.npy", array, allow_pickle=True)
+    with pytest.raises(SalaError):
+        read_features(tmp_path / "f.npy")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_torchscript_file_is_an_encoder(tmp_path: Path) -> None:
+    pool = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+    torch.jit.save(torch.jit.trace(pool, torch.zeros(1, 3, 16, 16)), tmp_path / "net.pt")
+    (tmp_path / "net.json").write_text('{"image_size": 16, "mean": [0, 0, 0], "std": [1, 1, 1]}')
+    encoder = open_encoder(tmp_path / "net.pt")
+    assert encoder.image_size == 16
+    np.testing.assert_allclose(encoder.embed(np.full((2, 16, 16, 3), 51, np.uint8)), 0.2, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.pt", b"no"), ("a.onnx", b"no"), ("a.npy", b"no"), ("a.xyz", b"no")])
+def test_a_file_that_is_no_encoder_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SalaError):
+        open_encoder(tmp_path / name)
+
+
+def test_an_encoder_that_does_not_exist_is_named() -> None:
+    with pytest.raises(SalaError, match="there is no encoder lite9"):
+        open_encoder("lite9")
+
+
+def test_batch_norm_is_folded_without_a_trace() -> None:
+    conv, norm = torch.nn.Conv2d(3, 5, 3, bias=False).double(), torch.nn.BatchNorm2d(5, eps=1e-3).double().eval()
+    for tensor in (norm.weight, norm.bias, norm.running_mean):
+        torch.nn.init.normal_(tensor.data)  # type: ignore[union-attr]
+    norm.running_var.data.uniform_(0.5, 2)  # type: ignore[union-attr]
+    state = {f"c.{k}": v for k, v in conv.state_dict().items()} | {f"n.{k}": v for k, v in norm.state_dict().items()}
+    folded = fold(state, "c", "n", "x")
+    x = torch.randn(2, 3, 7, 7, dtype=torch.float64)
+    torch.testing.assert_close(torch.nn.functional.conv2d(x, folded["x.weight"], folded["x.bias"]), norm(conv(x)))
+
+
+@pytest.mark.parametrize(("wanted", "channels"), [(16, 16), (17.6, 16), (26.4, 24), (123.2, 120), (352, 352)])
+def test_channels_are_rounded_to_eights(wanted: float, channels: int) -> None:
+    assert round_channels(wanted) == channels
+
+
+@pytest.mark.parametrize("name", LITE)
+def test_the_sizes_of_the_family_build(name: str) -> None:
+    with torch.inference_mode():
+        assert EfficientNetLite(LITE[name])(torch.zeros(1, 3, 64, 64)).shape == (1, 1280)
+
+
+@pytest.fixture(scope="module")
+def lite0() -> object:
+    try:
+        lite_weights("lite0")
+    except SalaError as error:
+        pytest.skip(str(error))
+    return open_encoder("lite0")
+
+
+def test_photos_of_one_class_are_alike(lite0: object, real_data: Path) -> None:
+    """Real weights, real photos: each sunflower is nearest to the other one, as each piano is."""
+    from sala.data.files import Tree, decode
+
+    archive = real_data / "caltech" / "caltech-16.zip"
+    if not archive.is_file():
+        pytest.skip(f"{archive} is not there")
+    tree = Tree(archive)
+    names = [f"caltech-16/{c}/image_000{i}.jpg" for c in ("sunflower", "grand_piano") for i in (1, 2)]
+    images = np.stack([decode(tree.read(n), n, image_size=224, mode="RGB") for n in names])
+    x = lite0.embed(images)  # type: ignore[attr-defined]
+    assert x.shape == (4, 1280)
+    x = x - x.mean(0)
+    similar = x @ x.T - 1e9 * np.eye(4)
+    assert similar.argmax(1).tolist() == [1, 0, 3, 2]

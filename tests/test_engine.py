@@ -1,0 +1,207 @@
+"""The engine on points whose answer one sees, against slow twins and closed forms, and on hostile shapes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from sala.engine import (
+    EngineConfig,
+    LabelModel,
+    TwoGroups,
+    fit_labels,
+    fit_temperature,
+    leave_one_out,
+    none_threshold,
+    normalised,
+    refine,
+    two_groups,
+    unit,
+)
+from sala.errors import SalaError
+
+
+def blobs(n_per_class: list[int], *, n_junk: int = 0, d: int = 64, noise: float = 0.1, seed: int = 0):  # type: ignore[no-untyped-def]
+    """Classes along the axes, junk in random directions; the truth of junk is -1."""
+    rng = np.random.default_rng(seed)
+    truth = np.concatenate([np.repeat(np.arange(len(n_per_class)), n_per_class), np.full(n_junk, -1)])
+    centres = np.vstack([np.eye(d)[: len(n_per_class)], np.zeros((1, d))])
+    x = centres[truth] + noise * rng.standard_normal((len(truth), d))
+    x[truth < 0] = unit(torch.from_numpy(rng.standard_normal((n_junk, d)))).numpy() * 1.2
+    return x.astype(np.float32), truth
+
+
+def task(seed: int = 0, **options):  # type: ignore[no-untyped-def]
+    pool, truth = blobs([30, 20, 10, 5], n_junk=40, seed=seed, **options)
+    support, labels = blobs([1, 2, 1, 3], seed=seed + 1, **options)
+    return support, labels, pool, truth
+
+
+def test_classes_are_found_and_junk_scores_highest() -> None:
+    support, labels, pool, truth = task()
+    labelled = fit_labels(support, labels, pool).pool
+    assert (labelled.label == truth)[truth >= 0].all()
+    assert labelled.none_score[truth < 0].min() > labelled.none_score[truth >= 0].max()
+    assert labelled.used[truth >= 0].mean() > 0.9 and labelled.used[truth < 0].mean() < 0.1
+    np.testing.assert_allclose(labelled.probabilities.sum(1), 1, atol=1e-5)
+    assert (labelled.runner_up != labelled.label).all()
+
+
+def test_the_order_of_the_pool_does_not_matter() -> None:
+    support, labels, pool, _ = task(noise=0.3)
+    order = np.random.default_rng(0).permutation(len(pool))
+    one, other = fit_labels(support, labels, pool).pool, fit_labels(support, labels, pool[order]).pool
+    np.testing.assert_allclose(one.probabilities[order], other.probabilities, atol=1e-4)
+    np.testing.assert_allclose(one.none_score[order], other.none_score, atol=1e-4)
+
+
+def test_the_order_of_classes_does_not_matter() -> None:
+    support, labels, pool, _ = task(noise=0.3)
+    new = np.array([2, 0, 3, 1])
+    one, other = fit_labels(support, labels, pool).pool, fit_labels(support, new[labels], pool).pool
+    np.testing.assert_allclose(one.probabilities, other.probabilities[:, new], atol=1e-4)
+
+
+def test_neither_scale_nor_place_of_features_matters() -> None:
+    support, labels, pool, _ = task(noise=0.3)
+    one, other = fit_labels(support, labels, pool).pool, fit_labels(7 * support + 3, labels, 7 * pool + 3).pool
+    np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-3)
+
+
+def test_without_steps_it_is_the_nearest_prototype() -> None:
+    support, labels, pool, _ = task(noise=0.5)
+    fitted = fit_labels(support, labels, pool, config=EngineConfig(n_steps=0))
+    centre = np.concatenate([support, pool]).mean(0)
+    x, s = (p - centre for p in (pool, support))
+    x, s = (p / np.linalg.norm(p, axis=1, keepdims=True) for p in (x, s))
+    means = np.stack([s[labels == c].mean(0) for c in range(4)])
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    assert (fitted.pool.label == (x @ means.T).argmax(1)).all()
+    assert not fitted.pool.used.any()
+
+
+def test_refinement_equals_its_slow_twin() -> None:
+    """Eq. in `refine`, one image at a time."""
+    support, labels, pool, _ = task(noise=0.4)
+    config = EngineConfig(n_steps=2)
+    x = normalised(torch.from_numpy(pool), torch.zeros(64))
+    sums = torch.stack([torch.from_numpy(support[labels == c]).sum(0) for c in range(4)])
+    slow = config.labelled_weight * sums
+    for _ in range(2):
+        prototypes = [0.7 * c / c.norm() + 0.3 * f / f.norm() for c, f in zip(slow, sums, strict=True)]
+        similar = torch.stack([torch.stack([u @ c for c in prototypes]) for u in x])
+        ranked = similar.sort(-1, descending=True).values
+        groups = two_groups(ranked[:, 0], ranked[:, 1])
+        slow_next = config.labelled_weight * sums.clone()
+        for u, s in zip(x, similar, strict=True):
+            weight = (config.sharpness * s).exp() / (config.sharpness * s).exp().sum() * groups.known(s.max())
+            slow_next += weight[:, None] * u
+        slow = slow_next
+    torch.testing.assert_close(refine(x, sums, config)[0], slow, atol=1e-3, rtol=1e-3)
+
+
+def test_two_groups_finds_shares_and_means() -> None:
+    rng = torch.Generator().manual_seed(0)
+    junk, known = 0.2 + 0.05 * torch.randn(700, generator=rng), 0.6 + 0.05 * torch.randn(300, generator=rng)
+    second = 0.2 + 0.05 * torch.randn(1000, generator=rng)
+    groups = two_groups(torch.cat([junk, known]), second)
+    assert groups.none_share == pytest.approx(0.7, abs=0.02)
+    assert groups.known_mean == pytest.approx(0.6, abs=0.02)
+
+
+def test_the_probability_to_be_known_is_bayes_rule() -> None:
+    groups = TwoGroups(0.1, 0.5, 0.02, 0.3)
+    s = torch.tensor([0.1, 0.25, 0.4, 0.9], dtype=torch.float64)
+    known, none = 0.7 * (-((s - 0.5) ** 2) / 0.04).exp(), 0.3 * (-((s - 0.1) ** 2) / 0.04).exp()
+    torch.testing.assert_close(groups.known(s), known / (known + none))
+
+
+def test_leave_one_out_is_the_prototype_without_that_image() -> None:
+    x = unit(torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
+    y = torch.tensor([0, 0, 0, 1, 1])
+    sums = torch.stack([x[:3].sum(0), x[3:].sum(0)])
+    similar, labels = leave_one_out(x, y, 2 * sums, sums, EngineConfig(labelled_weight=2.0))
+    assert labels.tolist() == y.tolist()
+    assert similar[0, 0] == pytest.approx(float(x[0] @ unit(x[1] + x[2])))
+    assert similar[3, 1] == pytest.approx(float(x[3] @ x[4]))
+    assert similar[0, 1] == pytest.approx(float(x[0] @ unit(x[3] + x[4])))
+
+
+def test_classes_of_one_image_are_not_left_out() -> None:
+    assert len(leave_one_out(torch.eye(3), torch.arange(3), torch.eye(3), torch.eye(3), EngineConfig())[1]) == 0
+
+
+def test_the_temperature_is_the_prior_without_evidence_and_follows_it_otherwise() -> None:
+    none = torch.zeros(0, 2)
+    assert fit_temperature(none, torch.zeros(0, dtype=torch.long), 12.0, 20.0) == 12.0
+    similar = torch.tensor([[0.1, 0.0]]).repeat(1000, 1)
+    labels = (torch.arange(1000) < 250).long()  # three in four are right: softmax(0.1 beta) = 3/4, beta = 10 log 3
+    assert fit_temperature(similar, labels, 8.0, 1e-6) == pytest.approx(10.99, rel=0.03)
+
+
+def test_a_threshold_keeps_its_precision() -> None:
+    score = np.array([0.9, 0.99, 0.5, 0.1])
+    threshold = none_threshold(score, precision=0.94)
+    assert (score > threshold).tolist() == [True, True, False, False]
+    assert none_threshold(score, precision=0.999) == np.inf
+    with pytest.raises(SalaError, match="precision"):
+        none_threshold(score, precision=1.5)
+
+
+def test_what_to_label_next_is_doubtful_and_no_repetition() -> None:
+    (pool, truth), (support, labels) = blobs([30, 30]), blobs([1, 1], seed=1)
+    between = (np.eye(64)[0] + np.eye(64)[1]).astype(np.float32)
+    pool = np.vstack([pool, np.tile(between, (3, 1))])
+    first, second = fit_labels(support, labels, pool).pool.label_next[:2]
+    assert first >= len(truth) > second  # one of the three that are between two classes, then another kind
+
+
+def test_the_fitted_pool_and_a_prediction_agree(tmp_path: Path) -> None:
+    support, labels, pool, _ = task(noise=0.3)
+    fitted = fit_labels(support, labels, pool, classes=["a", "<b>", "c 'd'", "é"])
+    replace(fitted.model, note={"encoder": "lite0"}).save(tmp_path / "model.safetensors")
+    loaded = LabelModel.load(tmp_path / "model.safetensors")
+    assert loaded.classes == ("a", "<b>", "c 'd'", "é") and loaded.note == {"encoder": "lite0"}
+    assert loaded.config == fitted.model.config
+    np.testing.assert_array_equal(loaded.predict(pool).probabilities, fitted.pool.probabilities)
+    np.testing.assert_array_equal(loaded.predict(pool).none_score, fitted.pool.none_score)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x08\0\0\0\0\0\0\0{}      ", b"x" * 100])
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "model.safetensors").write_bytes(content)
+    with pytest.raises(SalaError):
+        LabelModel.load(tmp_path / "model.safetensors")
+
+
+@pytest.mark.parametrize("n_pool", [0, 1, 2, 3])
+@pytest.mark.parametrize("n_way", [1, 2, 3])
+def test_small_shapes_work(n_pool: int, n_way: int) -> None:
+    rng = np.random.default_rng(0)
+    support, pool = (rng.standard_normal((n, 3)).astype(np.float32) for n in (n_way, n_pool))
+    labelled = fit_labels(support, np.arange(n_way), pool).pool
+    assert labelled.probabilities.shape == (n_pool, n_way)
+    assert np.isfinite(labelled.probabilities).all() and np.isfinite(labelled.none_score).all()
+
+
+def test_equal_images_and_constant_features_are_no_trouble() -> None:
+    labelled = fit_labels(np.ones((2, 4), np.float32), np.array([0, 1]), np.ones((10, 4), np.float32)).pool
+    assert np.isfinite(labelled.probabilities).all() and np.isfinite(labelled.none_score).all()
+
+
+@pytest.mark.parametrize(
+    ("labels", "pool"), [([0, 2], (3, 4)), ([-1, 0], (3, 4)), ([0, 1], (3, 5)), ([0], (3, 4))]
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(labels: list[int], pool: tuple[int, int]) -> None:
+    with pytest.raises(SalaError):
+        fit_labels(np.ones((2, 4), np.float32), np.array(labels), np.ones(pool, np.float32))
+
+
+def test_features_of_another_encoder_are_refused() -> None:
+    support, labels, pool, _ = task()
+    with pytest.raises(SalaError, match=r"features \[n, 64\]"):
+        fit_labels(support, labels, pool).model.predict(np.ones((2, 5), np.float32))

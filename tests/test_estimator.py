@@ -1,0 +1,112 @@
+"""scikit-learn's contract, and what is ours beyond it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+import sala
+from sala.errors import SalaError
+
+UNLABELLED = "-1 marks unlabelled rows here, and a class there; scikit-learn excuses its own LabelSpreading by name"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_own_checks_pass() -> None:
+    results = check_estimator(
+        sala.SALAClassifier(),
+        expected_failed_checks={"check_classifiers_classes": UNLABELLED},
+        on_skip=None,
+        on_fail=None,
+    )
+    failed = [r["check_name"] for r in results if r["status"] == "failed"]
+    assert not failed and sum(r["status"] == "passed" for r in results) > 40
+
+
+def two_classes() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = np.repeat([[1.0, 0, 0], [0, 1.0, 0]], 20, 0) + 0.1 * rng.standard_normal((40, 3))
+    return x.astype(np.float32), np.repeat([0, 1], 20)
+
+
+def test_unlabelled_rows_are_labelled_and_given_labels_stay() -> None:
+    x, truth = two_classes()
+    y = np.full(40, -1)
+    y[[0, 20]] = [0, 1]
+    fitted = sala.SALAClassifier().fit(x, y)
+    assert (fitted.transduction_ == truth).all()
+    assert fitted.score(x, truth) == 1
+    assert fitted.classes_.tolist() == [0, 1]
+    assert fitted.label_distributions_.shape == (40, 2) and fitted.none_scores_.shape == (40,)
+    assert fitted.used_[[0, 20]].all() and not {0, 20} & set(fitted.label_next_.tolist())
+
+
+@pytest.mark.parametrize("mark", [None, "", "-1", -1])
+def test_texts_are_labels_too(mark: object) -> None:
+    x, truth = two_classes()
+    y = np.array([mark] * 40, dtype=object)
+    y[[0, 20]] = ["owl", "cat"]
+    fitted = sala.SALAClassifier().fit(x, y)
+    assert fitted.classes_.tolist() == ["cat", "owl"]
+    assert (fitted.predict(x) == np.array(["owl", "cat"])[truth]).all()
+
+
+def test_nothing_labelled_is_refused() -> None:
+    with pytest.raises(ValueError, match="no row is labelled"):
+        sala.SALAClassifier().fit(np.ones((3, 2)), [-1, -1, -1])
+
+
+def coloured_files(folder: Path) -> tuple[list[str], np.ndarray]:
+    rng = np.random.default_rng(0)
+    paths = []
+    for i in range(12):
+        pixels = rng.integers(0, 80, (8, 8, 3)).astype(np.uint8)
+        pixels[..., i % 2] += 150
+        paths.append(str(folder / f"{i}.png"))
+        Image.fromarray(pixels).save(paths[-1])
+    return paths, np.array(["red", "green"])[np.arange(12) % 2]
+
+
+class MeanColour:
+    name, identity, image_size, mode = "mean-colour", "mean-colour-of-estimator", 8, "RGB"
+
+    def embed(self, images: np.ndarray) -> np.ndarray:
+        return images.mean((1, 2)).astype(np.float32)
+
+
+def test_a_pipeline_goes_from_files_to_labels(tmp_path: Path) -> None:
+    paths, truth = coloured_files(tmp_path)
+    pipeline = make_pipeline(sala.ImageEncoder(MeanColour(), cache=False), sala.SALAClassifier())
+    y = np.where(np.arange(12) < 4, truth, "")
+    assert (clone(pipeline).fit(paths, y).predict(paths) == truth).all()
+    assert cross_val_score(pipeline, paths, truth, cv=3).mean() == 1
+
+
+def test_images_in_memory_have_the_features_of_their_files(tmp_path: Path) -> None:
+    paths, _ = coloured_files(tmp_path)
+    encoder = sala.ImageEncoder(MeanColour(), cache=False)
+    images = np.stack([np.asarray(Image.open(path)) for path in paths])
+    np.testing.assert_array_equal(encoder.fit_transform(images), encoder.fit_transform(paths))
+
+
+def test_an_unreadable_image_is_named_or_nan(tmp_path: Path) -> None:
+    paths, _ = coloured_files(tmp_path)
+    (tmp_path / "bad.png").write_bytes(b"")
+    with pytest.raises(SalaError, match=r"1 of 13 images cannot be used: .*bad\.png"):
+        sala.ImageEncoder(MeanColour(), cache=False).transform([*paths, str(tmp_path / "bad.png")])
+    features = sala.ImageEncoder(MeanColour(), cache=False, on_error="nan").transform(
+        [*paths, str(tmp_path / "bad.png")]
+    )
+    assert np.isnan(features[-1]).all() and np.isfinite(features[:-1]).all()
+
+
+def test_images_that_are_none_are_refused() -> None:
+    with pytest.raises(SalaError, match="uint8"):
+        sala.ImageEncoder(MeanColour()).transform(np.zeros((2, 8, 8, 3)))
