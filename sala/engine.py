@@ -46,11 +46,12 @@ Floats = NDArray[np.float32]
 class EngineConfig:
     """The knobs. Defaults were chosen on classes of tiny-tiered's training and validation splits (docs/practice.md)."""
 
-    n_steps: int = 5  # of refinement
+    n_steps: int = 3  # of refinement
     sharpness: float = 15.0  # of class probabilities during refinement: softmax(sharpness * similarity)
     labelled_weight: float = 3.0  # of a labelled image, where a sure pool image counts 1
+    anchor: float = 0.3  # share of the first prototypes in those that classify: clusters of junk cannot carry them away
     n_label_next: int = 50
-    prior: tuple[float, float, float] = (5.42, 1.92, -0.43)  # of the temperature: see `temperature_prior`
+    prior: tuple[float, float, float] = (4.60, 1.42, -0.24)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
 
 
@@ -103,9 +104,9 @@ class LabelModel:
         return self._describe(normalised(to_tensor(features), self.centre))
 
     def _describe(self, points: Tensor) -> PoolLabels:
-        similarities = points @ self.refined.T
+        similarities = points @ anchored(self.refined, self.first, self.config.anchor).T
         p = (self.inverse_temperature * similarities).softmax(-1)
-        known = self.groups.known(known_similarity(points, self.first, similarities))
+        known = self.groups.known(known_similarity(points, self.first, self.refined))
         top = p.topk(min(2, p.shape[1]), -1).indices
         return PoolLabels(
             probabilities=p.numpy(),
@@ -184,13 +185,12 @@ def fit_labels(
     centre = (support.sum(0) + points.sum(0)) / (len(support) + len(points))
     support, points = normalised(support, centre), normalised(points, centre)
     known = one_hot(y, len(names), like=support)
-    first = unit(known.T @ support)
-    sums, used = refine(points, known.T @ support, config)
-    refined = unit(sums)
-    similarities = points @ refined.T
-    groups = two_groups(known_similarity(points, first, similarities), second_best(similarities))
+    support_sums = known.T @ support
+    sums, used = refine(points, support_sums, config)
+    first, refined = unit(support_sums), unit(sums)
+    groups = two_groups(known_similarity(points, first, refined), second_best(points @ refined.T))
     prior = temperature_prior(groups, len(names), config)
-    held_out = leave_one_out(support, y, sums, config.labelled_weight)
+    held_out = leave_one_out(support, y, sums, support_sums, config)
     beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
     model = LabelModel(names, centre, first, refined, groups, beta, config)
     described = model._describe(points)
@@ -232,19 +232,25 @@ def unit(points: Tensor) -> Tensor:
 def refine(points: Tensor, support_sums: Tensor, config: EngineConfig) -> tuple[Tensor, Tensor]:
     """c_i <- lambda sum_s z_si x_s + sum_u g(u) p_i(u) x_u, some times: the sums `[k, d]`, and who took part `[n]`.
 
-    p(u) = softmax_i(sharpness * u.c_i), and g(u) is the probability that u is of any class (`two_groups`).
+    p(u) = softmax_i(sharpness * u.c_i) with the anchored prototypes c of the step before, and g(u) is the probability that
+    u is of any class (`two_groups`).
     """
     sums = config.labelled_weight * support_sums
     if not len(points):
         return sums, torch.zeros(0, dtype=torch.bool)
-    known = torch.zeros(len(points))
+    known, first = torch.zeros(len(points)), unit(support_sums)
     for _ in range(config.n_steps):
-        similarities = points @ unit(sums).T
+        similarities = points @ anchored(unit(sums), first, config.anchor).T
         best = similarities.amax(-1)
         known = two_groups(best, second_best(similarities)).known(best)
         weights = (config.sharpness * similarities).softmax(-1) * known[:, None]
         sums = config.labelled_weight * support_sums + weights.T @ points
     return sums, known > 0.5
+
+
+def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:  # [k, d], [k, d] -> [k, d]
+    """Prototypes that classify: similarity to them is a mean of the similarities to the refined and to the first ones."""
+    return (1 - anchor) * refined + anchor * first
 
 
 def second_best(similarities: Tensor) -> Tensor:  # [n, k] -> [n]
@@ -254,9 +260,9 @@ def second_best(similarities: Tensor) -> Tensor:  # [n, k] -> [n]
     return similarities.topk(2, -1).values[:, 1]
 
 
-def known_similarity(points: Tensor, first: Tensor, similarities: Tensor) -> Tensor:  # -> [n]
+def known_similarity(points: Tensor, first: Tensor, refined: Tensor) -> Tensor:  # -> [n]
     """To the best refined prototype and to the best first one, on average: junk that was let in has moved only the former."""
-    return (similarities.amax(-1) + (points @ first.T).amax(-1)) / 2
+    return ((points @ refined.T).amax(-1) + (points @ first.T).amax(-1)) / 2
 
 
 def two_groups(best: Tensor, second: Tensor, n_steps: int = 20) -> TwoGroups:
@@ -295,15 +301,18 @@ def temperature_prior(groups: TwoGroups, n_way: int, config: EngineConfig) -> fl
     return min(max(math.exp(log_beta), 4.0), 45.0)  # the range that was seen
 
 
-def leave_one_out(support: Tensor, labels: Tensor, sums: Tensor, weight: float) -> tuple[Tensor, Tensor]:
+def leave_one_out(
+    support: Tensor, labels: Tensor, sums: Tensor, support_sums: Tensor, config: EngineConfig
+) -> tuple[Tensor, Tensor]:
     """Similarities `[m, k]` of labelled images to the prototypes as they are without that image, and the labels `[m]`.
 
     Only images of classes with two or more. The pool's part in the prototypes stays.
     """
     rows = (labels.bincount(minlength=len(sums))[labels] > 1).nonzero()[:, 0]
     x, y = support[rows], labels[rows]
-    similarities = x @ unit(sums).T
-    own = (x * unit(sums[y] - weight * x)).sum(-1)
+    similarities = x @ anchored(unit(sums), unit(support_sums), config.anchor).T
+    without = anchored(unit(sums[y] - config.labelled_weight * x), unit(support_sums[y] - x), config.anchor)
+    own = (x * without).sum(-1)
     return similarities.scatter(1, y[:, None], own[:, None]), y
 
 

@@ -37,10 +37,11 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     help most; `model_`, a `LabelModel` that can be saved.
     """
 
-    def __init__(self, n_steps: int = 5, sharpness: float = 15.0, labelled_weight: float = 3.0):
+    def __init__(self, n_steps: int = 3, sharpness: float = 15.0, labelled_weight: float = 3.0, anchor: float = 0.3):
         self.n_steps = n_steps
         self.sharpness = sharpness
         self.labelled_weight = labelled_weight
+        self.anchor = anchor
 
     def fit(self, X: Any, y: Any) -> SALAClassifier:
         if y is None:
@@ -53,7 +54,7 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not is_known.any():
             raise ValueError("no row is labelled: y is -1 (or empty) throughout; label at least one image")
         self.classes_, labels = np.unique(values, return_inverse=True)
-        config = EngineConfig(self.n_steps, self.sharpness, self.labelled_weight)
+        config = EngineConfig(self.n_steps, self.sharpness, self.labelled_weight, self.anchor)
         fitted = fit_labels(X[is_known], labels, X[~is_known], classes=self.classes_.tolist(), config=config)
         self.model_ = fitted.model
         self._keep(is_known, labels, fitted.pool)

@@ -92,7 +92,8 @@ def test_refinement_equals_its_slow_twin() -> None:
     sums = torch.stack([torch.from_numpy(support[labels == c]).sum(0) for c in range(4)])
     slow = config.labelled_weight * sums
     for _ in range(2):
-        similar = torch.stack([torch.stack([u @ c / c.norm() for c in slow]) for u in x])
+        prototypes = [0.7 * c / c.norm() + 0.3 * f / f.norm() for c, f in zip(slow, sums, strict=True)]
+        similar = torch.stack([torch.stack([u @ c for c in prototypes]) for u in x])
         ranked = similar.sort(-1, descending=True).values
         groups = two_groups(ranked[:, 0], ranked[:, 1])
         slow_next = config.labelled_weight * sums.clone()
@@ -122,8 +123,8 @@ def test_the_probability_to_be_known_is_bayes_rule() -> None:
 def test_leave_one_out_is_the_prototype_without_that_image() -> None:
     x = unit(torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
     y = torch.tensor([0, 0, 0, 1, 1])
-    sums = 2 * torch.stack([x[:3].sum(0), x[3:].sum(0)])
-    similar, labels = leave_one_out(x, y, sums, weight=2.0)
+    sums = torch.stack([x[:3].sum(0), x[3:].sum(0)])
+    similar, labels = leave_one_out(x, y, 2 * sums, sums, EngineConfig(labelled_weight=2.0))
     assert labels.tolist() == y.tolist()
     assert similar[0, 0] == pytest.approx(float(x[0] @ unit(x[1] + x[2])))
     assert similar[3, 1] == pytest.approx(float(x[3] @ x[4]))
@@ -131,7 +132,7 @@ def test_leave_one_out_is_the_prototype_without_that_image() -> None:
 
 
 def test_classes_of_one_image_are_not_left_out() -> None:
-    assert len(leave_one_out(torch.eye(3), torch.arange(3), torch.eye(3), 1.0)[1]) == 0
+    assert len(leave_one_out(torch.eye(3), torch.arange(3), torch.eye(3), torch.eye(3), EngineConfig())[1]) == 0
 
 
 def test_the_temperature_is_the_prior_without_evidence_and_follows_it_otherwise() -> None:
