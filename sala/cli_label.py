@@ -50,7 +50,10 @@ def label(
         str, typer.Option(help="lite0, lite1, lite2, a run folder, or a .onnx, .pt or .npy file.")
     ] = "lite0",
     precision: Annotated[
-        float, typer.Option(help="Share of the sure labels, and of what is set aside as junk, that should be right.")
+        float,
+        typer.Option(
+            help="A label is sure from this probability on; of what is set aside as junk, this share should be."
+        ),
     ] = 0.9,
     copy_to: Annotated[
         Path | None, typer.Option(help="Also sort copies of the images into class folders here.")

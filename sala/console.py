@@ -66,7 +66,7 @@ def running(description: str) -> Iterator[Callable[[int], None]]:
     """A count with images/s for work whose end is not known; it is told of each batch."""
     columns = (TextColumn("{task.description}"), TextColumn("{task.completed:,.0f} images"),
                TextColumn("{task.fields[rate]:.0f} images/s"))  # fmt: skip
-    with Progress(*columns, console=err, transient=True) as bar:
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
         task = bar.add_task(description, total=None, rate=0.0)
 
         def report(n_images: int) -> None:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sala.data.files import printable
-from sala.encoders import EmbeddedFiles, EmbedProgress, Encoder, embed_files
+from sala.encoders import EmbedProgress, Encoder, embed_files
 from sala.engine import Fitted, HeldOut, LabelModel, fit_labels
 from sala.errors import SalaError
 from sala.labelling.folders import Examples, as_text, check_places, first_of_content, image_files, read_examples
 from sala.labelling.rows import Columns, Row, Thresholds, columns_of, find_thresholds
+
+
+@dataclass(frozen=True)
+class UsedExamples:
+    """The labelled images that count, each once; `rows` are theirs in the features."""
+
+    classes: tuple[str, ...]
+    paths: list[Path]
+    labels: list[int]
+    rows: list[int]
 
 
 @dataclass(frozen=True)
@@ -27,7 +38,7 @@ class Labelling:
     thresholds: Thresholds
     label_next: NDArray[np.int64]  # indices in paths, the most useful first
     held_out: HeldOut
-    examples: Examples  # those that were used
+    examples: UsedExamples
     set_aside: dict[Path, str]  # labelled or of the pool
     n_copies: int  # pool images with the content of another one
     n_labelled_copies: int  # pool images with the content of a labelled one
@@ -50,31 +61,21 @@ def label_folders(
     check_places(labelled, pool)
     examples = read_examples(labelled)
     found = list(image_files(pool, skip=labelled))
-    unread = examples.set_aside | {path: problem for path, problem in found if problem is not None}
     paths = [*examples.paths, *(path for path, problem in found if problem is None)]
     embedded = embed_files(paths, encoder, progress=progress)
-    unread |= {paths[i]: reason for i, reason in embedded.set_aside.items()}
+    set_aside = examples.set_aside | {path: problem for path, problem in found if problem is not None}
+    set_aside |= {paths[i]: reason for i, reason in embedded.set_aside.items()}
     kept = [paths[i] for i in embedded.kept]
     n_labelled = int((embedded.kept < len(examples.paths)).sum())
     first = first_of_content(kept)
-    rows = _distinct_examples(examples, embedded, first[:n_labelled], kept)
-    labels = np.array([examples.labels[embedded.kept[i]] for i in rows], np.int64)
-    used = replace(examples, paths=[kept[i] for i in rows], labels=labels.tolist())
-    _check_every_class(examples, labels, unread)
-    distinct = np.flatnonzero(first == np.arange(len(first)))
-    distinct = distinct[distinct >= n_labelled]
-    features = embedded.features
-    # a view where there are no copies: the features of a large pool are not held twice
-    pool_features = features[n_labelled:] if len(distinct) == len(kept) - n_labelled else features[distinct]
-    fitted = fit_labels(features[rows], labels, pool_features, classes=examples.classes)
-    columns = _spread(fitted, first, distinct, n_labelled, dict(zip(rows, labels.tolist(), strict=True)), features)
+    used = _distinct_examples(examples, embedded.kept[:n_labelled], first[:n_labelled], set_aside)
+    fitted, distinct = _fit(used, embedded.features, first, n_labelled)
+    columns = _spread(fitted, used, embedded.features, first, distinct, n_labelled)
     thresholds = find_thresholds(columns, precision)
     note = {
         "encoder": {"which": which, "name": encoder.name, "identity": encoder.identity},
         "thresholds": thresholds.to_json(),
-        "labelled": dict(
-            zip(examples.classes, np.bincount(labels, minlength=len(examples.classes)).tolist(), strict=True)
-        ),
+        "labelled": {name: used.labels.count(c) for c, name in enumerate(used.classes)},
         "n_pool": len(columns.label),
     }
     return Labelling(
@@ -85,7 +86,7 @@ def label_folders(
         label_next=distinct[fitted.pool.label_next] - n_labelled,
         held_out=fitted.held_out,
         examples=used,
-        set_aside=unread,
+        set_aside=set_aside,
         n_copies=int((first[n_labelled:] >= n_labelled).sum()) - len(distinct),
         n_labelled_copies=int((first[n_labelled:] < n_labelled).sum()),
         n_cached=embedded.n_cached,
@@ -93,54 +94,66 @@ def label_folders(
 
 
 def _distinct_examples(
-    examples: Examples, embedded: EmbeddedFiles, first: NDArray[np.int64], kept: Sequence[Path]
-) -> list[int]:
+    examples: Examples, kept: NDArray[np.int64], first: NDArray[np.int64], set_aside: dict[Path, str]
+) -> UsedExamples:
     """Each labelled image once: a copy would count twice, and would vouch for itself when the other is left out."""
+    rows = []
     for i, original in enumerate(first.tolist()):
-        a, b = (examples.labels[embedded.kept[k]] for k in (original, i))
-        if a != b:
+        a, b = kept[original], kept[i]
+        if examples.labels[a] != examples.labels[b]:
             raise SalaError(
-                f"{printable(str(kept[original]))} and {printable(str(kept[i]))} are the same image in two classes; "
-                "remove it from one of them"
+                f"{printable(str(examples.paths[a]))} and {printable(str(examples.paths[b]))} are the same image in two "
+                "classes; remove it from one of them"
             )
-    return [i for i, original in enumerate(first.tolist()) if i == original]
-
-
-def _check_every_class(examples: Examples, labels: NDArray[np.int64], set_aside: dict[Path, str]) -> None:
+        rows += [i] if i == original else []
+    labels = [examples.labels[kept[i]] for i in rows]
     for c, name in enumerate(examples.classes):
         if c not in labels:
-            mine = [path for path, label in zip(examples.paths, examples.labels, strict=True) if label == c]
-            raise SalaError(f"no image of the class {printable(name)} can be used: {set_aside[mine[0]]}")
+            path = examples.paths[examples.labels.index(c)]
+            raise SalaError(f"no image of the class {printable(name)} can be used: {set_aside[path]}")
+    return UsedExamples(examples.classes, [examples.paths[kept[i]] for i in rows], labels, rows)
+
+
+def _fit(
+    used: UsedExamples, features: NDArray[np.float32], first: NDArray[np.int64], n_labelled: int
+) -> tuple[Fitted, NDArray[np.int64]]:
+    """On each pool image once; also their rows. Copies of labelled images do not count as pool images."""
+    distinct = n_labelled + np.flatnonzero(first[n_labelled:] == np.arange(n_labelled, len(first)))
+    # a view where there are no copies: the features of a large pool are not held twice
+    pool = features[n_labelled:] if len(distinct) == len(first) - n_labelled else features[distinct]
+    return fit_labels(features[used.rows], np.array(used.labels, np.int64), pool, classes=used.classes), distinct
 
 
 def _spread(
     fitted: Fitted,
+    used: UsedExamples,
+    features: NDArray[np.float32],
     first: NDArray[np.int64],
     distinct: NDArray[np.int64],
     n_labelled: int,
-    known: dict[int, int],
-    features: NDArray[np.float32],
 ) -> Columns:
     """From the distinct images of the pool to all of it: copies have what the first has, copies of labelled ones its label."""
-    columns = columns_of(fitted.pool)
-    position = np.zeros(len(first), np.int64)
-    position[distinct] = np.arange(len(distinct))
-    copies = np.flatnonzero(first[n_labelled:] < n_labelled)
-    if len(distinct) == len(first) - n_labelled:
+    columns, originals = columns_of(fitted.pool), first[n_labelled:]
+    if len(distinct) == len(originals):
         return columns
-    if not len(distinct):  # all of the pool is labelled: there is no row to take
-        columns = columns_of(fitted.model.predict(features[n_labelled:]))
-        spread = columns
-    else:
-        source = position[first[n_labelled:]]
-        spread = Columns(*(column[source] for column in vars(columns).values()))
-    for i in copies.tolist():
-        label = known[int(first[n_labelled + i])]
-        p = fitted.model.predict(features[n_labelled + i][None]).probabilities[0]
-        p[label] = -1
-        spread.label[i], spread.runner_up[i] = label, int(p.argmax())
+    copies = np.flatnonzero(originals < n_labelled)
+    predicted = fitted.model.predict(features[n_labelled + copies])
+    position = np.full(len(first), -1, np.int64)
+    position[distinct] = np.arange(len(distinct))
+    both = [np.concatenate([a, b]) for a, b in zip(_values(columns), _values(columns_of(predicted)), strict=True)]
+    source = position[originals]
+    source[copies] = len(distinct) + np.arange(len(copies))
+    spread = Columns(*(column[source] for column in both))
+    label_of = dict(zip(used.rows, used.labels, strict=True))
+    for i, p in zip(copies.tolist(), predicted.probabilities, strict=True):
+        label = label_of[int(originals[i])]
+        spread.label[i], spread.runner_up[i] = label, int(np.where(np.arange(len(p)) == label, -1, p).argmax())
         spread.probability[i], spread.none_of_these[i], spread.used[i] = 1.0, 0.0, True
     return spread
+
+
+def _values(columns: Columns) -> list[NDArray[Any]]:
+    return list(vars(columns).values())
 
 
 def describe_encoder(which: str) -> str:

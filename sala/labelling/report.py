@@ -94,19 +94,24 @@ def _sheet(rows: Sequence[Row], *, with_label: bool = False) -> str:
 
 def _photo(row: Row, with_label: bool) -> str:
     label, other = printable(row.label), printable(row.runner_up)
+    none = f"none of these {percent(row.none_of_these)}"
     if row.verdict == NONE_OF_THESE:
-        lines = [f"none of these {row.none_of_these:.0%}", f"else {label}"]
+        lines = [none, f"else {label}"]
     else:
-        lines = [f"{label} {row.confidence:.0%}" if with_label else f"{row.confidence:.0%}"]
-        lines += [f"or {other}"] if other and row.verdict == DOUBTFUL and row.probability < 0.9 else []
-        lines += (
-            [f"none of these {row.none_of_these:.0%}"] if row.verdict == DOUBTFUL and row.none_of_these > 0.1 else []
-        )
+        lines = [f"{label} {percent(row.confidence)}" if with_label else percent(row.confidence)]
+        is_doubtful = row.verdict == DOUBTFUL
+        lines += [f"or {other}"] if is_doubtful and other and row.probability < 0.9 else []
+        lines += [none] if is_doubtful and row.none_of_these > 0.1 else []
     title = (
         f"{printable(as_text(row.path))}\n{label} {row.probability:.1%} among the classes, then {other or '-'}\n"
         f"none of these {row.none_of_these:.1%}"
     )
     return page.photo(thumbnail(row.path), printable(as_text(row.path.name)), lines, title, COLOURS[row.verdict])
+
+
+def percent(share: float) -> str:
+    """Nothing is ever certain."""
+    return f"{share:.0%}" if share <= 0.99 else "> 99%"
 
 
 def thumbnail(path: Path) -> str:
@@ -160,9 +165,10 @@ def _trust(labelling: Labelling, rows: Sequence[Row]) -> str:
             "probabilities rest on a prior that was fitted on other images. A second image in some classes would tell more."
         )
     what = (
-        "The confidence of a label is its probability among the classes, times that of being of any of them. An image is sure "
-        f"above {thresholds.sure:.0%}, so that about {thresholds.precision:.0%} of the sure ones should be right, and none of "
-        f"these where that score is above {thresholds.none_of_these:.0%}; the rest is doubtful."
+        "The confidence of a label is its probability among the classes, times that of being of any of them. A label is sure "
+        f"from {thresholds.sure:.0%} on. An image is of none of these where that score is above "
+        f"{thresholds.none_of_these:.0%}: so about {thresholds.precision:.0%} of what is set aside should be junk. The rest is "
+        "doubtful."
     )
     groups = {
         kind: (COLOURS[kind], np.array([row.confidence for row in rows if row.verdict == kind], np.float32))

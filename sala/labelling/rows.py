@@ -35,7 +35,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What parts images into none-of-these (scores above), sure (confidence above) and doubtful (the others)."""
+    """What parts images into none-of-these (scores above), sure (confidence not below) and doubtful (the others)."""
 
     precision: float
     none_of_these: float
@@ -82,7 +82,7 @@ class Columns:
 def verdict(none_of_these: float, confidence: float, thresholds: Thresholds) -> str:
     if none_of_these > thresholds.none_of_these:
         return NONE_OF_THESE
-    return SURE if confidence > thresholds.sure else DOUBTFUL
+    return SURE if confidence >= thresholds.sure else DOUBTFUL
 
 
 def columns_of(pool: PoolLabels) -> Columns:
@@ -91,10 +91,9 @@ def columns_of(pool: PoolLabels) -> Columns:
 
 
 def find_thresholds(columns: Columns, precision: float) -> Thresholds:
-    """Of the images set aside as junk the wanted share is expected to be junk, and of the sure ones to be labelled right.
+    """Of the images set aside as junk the wanted share is expected to be junk; each sure label is right with that probability.
 
-    An image that reaches the precision by itself is always among them; a sure one is more probably right than not.
+    An image whose score reaches the precision by itself is always junk; a sure label is more probably right than not.
     """
     none = min(none_threshold(columns.none_of_these, precision), precision)
-    known = columns.confidence[columns.none_of_these <= none]
-    return Thresholds(precision, none, max(min(none_threshold(known, precision), precision), 0.5))
+    return Thresholds(precision, none, max(precision, 0.5))
