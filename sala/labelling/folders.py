@@ -71,7 +71,7 @@ def image_files(root: Path, *, skip: Path | None = None, is_sorted: bool = True)
             with os.scandir(folder) as entries:
                 for entry in sorted(entries, key=lambda e: e.name) if is_sorted else entries:
                     path = folder / entry.name
-                    if entry.name.startswith("."):
+                    if is_hidden(entry.name):
                         continue
                     if entry.is_dir(follow_symlinks=False):
                         below.append(path)
@@ -83,6 +83,11 @@ def image_files(root: Path, *, skip: Path | None = None, is_sorted: bool = True)
 
 
 PASSED_OVER = ""
+
+
+def is_hidden(name: str) -> bool:
+    """`.thumbnails`, `._photo.jpg`; a name that starts with two dots is only odd."""
+    return name.startswith(".") and not name.startswith("..")
 
 
 def _problem(path: Path, entry: os.DirEntry[str], real_root: str) -> str | None:
@@ -138,7 +143,7 @@ def read_examples(folder: Path) -> Examples:
 def _class_folders(folder: Path) -> tuple[list[Path], list[Path]]:
     """Folders that are classes, and images beside them."""
     try:
-        places = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        places = sorted(path for path in folder.iterdir() if not is_hidden(path.name))
     except OSError as error:
         raise unreadable(printable(str(folder)), error) from None
     classes = [path for path in places if path.is_dir() and not path.is_symlink()]

@@ -110,8 +110,8 @@ def _photo(row: Row, with_label: bool) -> str:
 
 
 def percent(share: float) -> str:
-    """Nothing is ever certain."""
-    return f"{share:.0%}" if share <= 0.99 else "> 99%"
+    """Rounded down, so that what is below a threshold is shown below it; nothing is ever certain."""
+    return f"{int(100 * share)}%" if share < 0.99 else "> 99%"
 
 
 def thumbnail(path: Path) -> str:
@@ -167,8 +167,8 @@ def _trust(labelling: Labelling, rows: Sequence[Row]) -> str:
     what = (
         "The confidence of a label is its probability among the classes, times that of being of any of them. A label is sure "
         f"from {thresholds.sure:.0%} on. An image is of none of these where that score is above "
-        f"{thresholds.none_of_these:.0%}: so about {thresholds.precision:.0%} of what is set aside should be junk. The rest is "
-        "doubtful."
+        f"{thresholds.none_of_these:.0%}: so about {thresholds.precision:.0%} of what is set aside should be junk. "
+        "The rest is doubtful."
     )
     groups = {
         kind: (COLOURS[kind], np.array([row.confidence for row in rows if row.verdict == kind], np.float32))
