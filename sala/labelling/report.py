@@ -34,9 +34,9 @@ def report(labelling: Labelling) -> str:
     classes = labelling.model.classes
     n_shown = max(6, min(MAX_OF_CLASS, MAX_IN_ALL // len(classes)))
     by_class: dict[str, list[Row]] = {name: [] for name in classes}
-    junk: list[Row] = []
     for row in rows:
-        (junk if row.verdict == NONE_OF_THESE else by_class[row.label]).append(row)
+        if row.verdict != NONE_OF_THESE:
+            by_class[row.label].append(row)
     sheets = [
         _class_sheet(f"class-{i}", name, sorted(mine, key=lambda row: row.confidence), n_shown)
         for i, (name, mine) in enumerate(by_class.items())
@@ -45,12 +45,12 @@ def report(labelling: Labelling) -> str:
         f"{len(rows):,} images, {len(classes)} classes",
         page.paragraph(_lead(labelling, rows)),
         page.legend((MEANING[kind], colour) for kind, colour in COLOURS.items()),
-        _counts(labelling, by_class, len(junk)),
+        _counts(labelling, by_class, len(rows)),
         page.links([("label next", "next"), ("none of these", "junk"), ("can I trust it?", "trust"),
                     *((printable(name), f"class-{i}") for i, name in enumerate(classes))]),
         _next(labelling, rows),
         *sheets,
-        _junk(junk, labelling.thresholds.precision),
+        _junk(rows, labelling.thresholds.precision),
         _trust(labelling, rows),
         _set_aside(labelling.set_aside),
     )  # fmt: skip
@@ -68,14 +68,14 @@ def _lead(labelling: Labelling, rows: Sequence[Row]) -> str:
     )
 
 
-def _counts(labelling: Labelling, by_class: dict[str, list[Row]], n_junk: int) -> str:
+def _counts(labelling: Labelling, by_class: dict[str, list[Row]], n_rows: int) -> str:
     given = labelling.examples.labels
     lines = []
     for c, (name, mine) in enumerate(by_class.items()):
         n_sure = sum(row.verdict == SURE for row in mine)
         mean = f"{np.mean([row.confidence for row in mine]):.0%}" if mine else "-"
         lines.append((printable(name), f"{given.count(c)}", f"{n_sure:,}", f"{len(mine) - n_sure:,}", mean))
-    lines.append(("none of these", "", f"{n_junk:,}", "", ""))
+    lines.append(("none of these", "", f"{n_rows - sum(map(len, by_class.values())):,}", "", ""))
     return page.table(("class", "labelled", "sure", "doubtful", "mean confidence"), lines)
 
 
@@ -89,22 +89,23 @@ def _class_sheet(place: str, name: str, mine: Sequence[Row], n_shown: int) -> st
 
 
 def _sheet(rows: Sequence[Row], *, with_label: bool = False) -> str:
-    return page.sheet(_photo(row, with_label) for row in rows)
+    return page.sheet(_photo(row, _lines(row, with_label)) for row in rows)
 
 
-def _photo(row: Row, with_label: bool) -> str:
+def _lines(row: Row, with_label: bool) -> list[str]:
+    """What stands below a picture: how sure the label is, and where it is not, what else the image may be."""
     label, other = printable(row.label), printable(row.runner_up)
-    none = f"none of these {percent(row.none_of_these)}"
-    if row.verdict == NONE_OF_THESE:
-        lines = [none, f"else {label}"]
-    else:
-        lines = [f"{label} {percent(row.confidence)}" if with_label else percent(row.confidence)]
-        is_doubtful = row.verdict == DOUBTFUL
-        lines += [f"or {other}"] if is_doubtful and other and row.probability < 0.9 else []
-        lines += [none] if is_doubtful and row.none_of_these > 0.1 else []
+    lines = [f"{label} {percent(row.confidence)}" if with_label else percent(row.confidence)]
+    if row.verdict != SURE:
+        lines += [f"or {other}"] if other and row.probability < 0.9 else []
+        lines += [f"none of these {percent(row.none_of_these)}"] if row.none_of_these > 0.1 else []
+    return lines
+
+
+def _photo(row: Row, lines: Sequence[str]) -> str:
     title = (
-        f"{printable(as_text(row.path))}\n{label} {row.probability:.1%} among the classes, then {other or '-'}\n"
-        f"none of these {row.none_of_these:.1%}"
+        f"{printable(as_text(row.path))}\n{printable(row.label)} {row.probability:.1%} among the classes, "
+        f"then {printable(row.runner_up) or '-'}\nnone of these {row.none_of_these:.1%}"
     )
     return page.photo(thumbnail(row.path), printable(as_text(row.path.name)), lines, title, COLOURS[row.verdict])
 
@@ -138,14 +139,21 @@ def _next(labelling: Labelling, rows: Sequence[Row]) -> str:
     return page.section("What to label next", *body, place="next")
 
 
-def _junk(junk: Sequence[Row], precision: float) -> str:
-    shown = sorted(junk, key=lambda row: row.none_of_these)[:MAX_OF_CLASS]
-    about = (
-        f"{len(junk):,} images that seem to be of no class; about {precision:.0%} of them or more should be (--precision). "
-        "The least sure first."
-    )
-    about += f" {len(junk) - len(shown):,} surer ones are not shown." if len(junk) > len(shown) else ""
-    return page.section("None of these", page.paragraph(about, note=True), _sheet(shown), place="junk")
+def _junk(rows: Sequence[Row], precision: float) -> str:
+    junk = sorted((row for row in rows if row.verdict == NONE_OF_THESE), key=lambda row: row.none_of_these)
+    if junk:
+        shown = junk[:MAX_OF_CLASS]
+        about = (
+            f"{len(junk):,} images that seem to be of no class; about {precision:.0%} of them should be (--precision). "
+            "The least sure first."
+        )
+        about += f" {len(junk) - len(shown):,} surer ones are not shown." if len(junk) > len(shown) else ""
+    else:
+        shown = sorted(rows, key=lambda row: -row.none_of_these)[:MAX_NEXT]
+        about = "No image is of none of the classes so surely that it was set aside. "
+        about += "These are the likeliest, the likeliest first; a lower --precision sets more aside." if rows else ""
+    sheet = page.sheet(_photo(row, [percent(row.none_of_these), f"else {printable(row.label)}"]) for row in shown)
+    return page.section("None of these", page.paragraph(about, note=True), sheet, place="junk")
 
 
 def _trust(labelling: Labelling, rows: Sequence[Row]) -> str:
