@@ -155,6 +155,10 @@ def predict(
     Example: `find photos -name '*.jpg' | sala predict out/model.safetensors - --out new.csv`
     """
     _check_form(form)
+    if not model.is_file():
+        raise SalaError(
+            f"there is no model {printable(str(model))}; `sala label` makes one, model.safetensors in its --out"
+        )
     fitted = LabelModel.load(model)
     network = encoder_of(fitted, encoder)
     n_bad = 0

@@ -93,7 +93,8 @@ def columns_of(pool: PoolLabels) -> Columns:
 def find_thresholds(columns: Columns, precision: float) -> Thresholds:
     """Of the images set aside as junk the wanted share is expected to be junk; each sure label is right with that probability.
 
-    An image whose score reaches the precision by itself is always junk; a sure label is more probably right than not.
+    An image whose score is above the precision by itself is always junk. Both are more probable than not: where junk is told
+    apart without doubt, the share must not be filled up with images that are surely of a class.
     """
-    none = min(none_threshold(columns.none_of_these, precision), precision)
+    none = max(min(none_threshold(columns.none_of_these, precision), precision), 0.5)
     return Thresholds(precision, none, max(precision, 0.5))
