@@ -28,6 +28,7 @@ from sala.labelling import DOUBTFUL, NONE_OF_THESE, SURE, Row, label_folders, so
 from sala.labelling.copies import folder_name
 from sala.labelling.exports import FORMATS, HEADER, path_cell, text_cell
 from sala.labelling.report import reliability_bins, wilson
+from sala.labelling.rows import Columns, Thresholds, find_thresholds, verdict
 
 ODD_NAMES = ["it's \"quoted\".png", "two  spaces .png", "line\nbreak.png", "return\r.png", "a,b;c.png", "=1+2.png", "@cmd.png",
              "..png", "..\\..\\up.png", "%2e%2e.png", "<script>alert(1)</script>.png".replace("/", "∕"), "émile 日本.png",
@@ -185,8 +186,24 @@ def test_a_model_of_another_encoder_is_refused(folders: tuple[Path, Path], tmp_p
     assert "if you trust it, name it with --encoder" in refusal("predict", tmp_path / "model.safetensors", folders[1])
     LabelModel(**(vars(labelling.model) | {"note": {}})).save(tmp_path / "model.safetensors")
     assert "does not tell its encoder" in refusal("predict", tmp_path / "model.safetensors", folders[1])
+    assert "there is no model" in refusal("predict", tmp_path / "nowhere.safetensors", folders[1])
     (tmp_path / "model.safetensors").write_bytes(b"no model")
     assert "damaged" in refusal("predict", tmp_path / "model.safetensors", folders[1])
+
+
+def test_junk_that_is_told_apart_without_doubt_is_set_aside_alone() -> None:
+    """The share that may be wrong is not filled up: of ten images with score 0 none follows the ten with score 1."""
+    none = np.repeat(np.float32([1, 0]), 10)
+    columns = Columns(np.zeros(20, np.int64), np.ones(20, np.float32), np.ones(20, np.int64), none, np.zeros(20, bool))
+    thresholds = find_thresholds(columns, 0.9)
+    verdicts = [row.verdict for row in columns.rows([Path("x")] * 20, ("cat", "dog"), thresholds)]
+    assert verdicts == [NONE_OF_THESE] * 10 + [SURE] * 10
+
+
+def test_a_label_is_sure_from_the_precision_on() -> None:
+    thresholds = Thresholds(precision=0.8, none_of_these=0.7, sure=0.8)
+    assert verdict(0.0, 0.8, thresholds) == SURE and verdict(0.0, 0.79, thresholds) == DOUBTFUL
+    assert verdict(0.7, 0.3, thresholds) == DOUBTFUL and verdict(0.71, 0.29, thresholds) == NONE_OF_THESE
 
 
 # folders that are not as they should be
