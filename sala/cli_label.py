@@ -124,12 +124,14 @@ def _tell(result: Labelling, out: Path) -> None:
     if not result.paths:
         console.warn("the pool has no image that can be read; the model is made all the same, for `sala predict`")
     if result.n_labelled_copies:
-        console.err.print(f"{result.n_labelled_copies:,} pool images are copies of labelled ones and have their label")
+        console.err.print(
+            f"pool images that are copies of labelled ones and have their label: {result.n_labelled_copies:,}"
+        )
     if result.n_copies:
-        console.err.print(f"{result.n_copies:,} pool images are copies of other ones and count once")
+        console.err.print(f"pool images that are copies of other ones and count once: {result.n_copies:,}")
     if result.set_aside:
         first = next(iter(result.set_aside.values()))
-        console.warn(f"{len(result.set_aside):,} files were set aside ({out / 'set-aside.csv'}); the first: {first}")
+        console.warn(f"set aside: {len(result.set_aside):,} files, all in {out / 'set-aside.csv'}; the first: {first}")
     place = printable(str(out))
     console.out.print(f"labels: {place}/labels.csv   look through: {place}/report.html", markup=False)
     console.out.print(f"label more images with: sala predict {place}/model.safetensors IMAGES", markup=False)

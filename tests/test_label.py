@@ -328,7 +328,7 @@ def test_files_that_are_no_images_are_set_aside_with_a_reason(folders: tuple[Pat
     assert (
         "10000 x 10000 pixels" in rows["bomb.png"] and "heic" in rows["phone.HEIC"] and "is empty" in rows["empty.png"]
     )
-    assert "5 files were set aside" in result.stderr
+    assert "set aside: 5 files" in result.stderr
     assert len(labels(tmp_path / "out" / "labels.csv")) == 30
 
 
