@@ -141,7 +141,7 @@ def test_predict_takes_files_folders_and_a_list_and_tells_what_it_cannot_read(
     rows = list(csv.DictReader(io.StringIO(result.stdout, newline="")))
     assert [row["path"] for row in rows] == [str(path) for path in (new[1], new[0], new[2])]
     assert all(row["label"] == "red" for row in rows)
-    assert "empty.png is empty" in result.stderr and "missing.png is not a file" in result.stderr
+    assert "empty.png is not an image" in result.stderr and "missing.png is not a file" in result.stderr
     listed = sala("predict", given[0], "-", "--encoder", "colour", stdin=f"{new[1]}\n\n{new[2]}\r\n".encode())
     assert len(listed.stdout.splitlines()) == 3
 
@@ -224,6 +224,8 @@ def test_folders_that_cannot_be_labelled_from_are_refused_with_a_repair(
     (tmp_path / "one" / "empty").mkdir()
     assert "empty has no image; put one into it or remove" in refusal("label", tmp_path / "one", pool, *out)
     (tmp_path / "one" / "empty" / "x.png").touch()
+    assert "empty has no image (" in refusal("label", tmp_path / "one", pool, *out)
+    (tmp_path / "one" / "empty" / "x.png").write_text("no image")
     assert "no image of the class empty can be used" in refusal("label", tmp_path / "one", pool, *out)
     assert not (tmp_path / "out").exists()
 
@@ -486,6 +488,12 @@ def test_equal_names_from_two_folders_are_numbered_and_links_are_links(tmp_path:
     done = sort_copies(rows, tmp_path / "sorted", link=True)
     assert done.placed == {"cat": 2, "doubtful": 1, "none-of-these": 1}
     assert (tmp_path / "sorted" / "cat" / "x-2.png").readlink() == rows[1].path.resolve()
+
+
+def test_a_long_name_that_is_taken_is_cut_for_its_number(tmp_path: Path) -> None:
+    name = "x" * 251 + ".png"
+    rows = [row(paint(tmp_path / part / name, colour), "cat") for part, colour in (("a", RED), ("b", BLUE))]
+    assert sort_copies(rows, tmp_path / "sorted").placed == {"cat": 2}
 
 
 def test_nothing_is_written_outside_the_folder(tmp_path: Path) -> None:

@@ -175,8 +175,6 @@ def open_image(content: bytes, where: str, *, image_size: int, mode: str) -> Ima
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # odd metadata is not an error, and sizes are checked below
-            if not content:
-                raise SalaError(f"{where} is empty; get a fresh copy of it or remove it")
             image: Image.Image = Image.open(io.BytesIO(content), formats=IMAGE_FORMATS)
             _check_size(image, where)
             image.draft(mode, (image_size, image_size))  # JPEG: decoded at a fraction of the size, not below the target

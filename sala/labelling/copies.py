@@ -80,13 +80,19 @@ def _made(target: Path, name: str) -> Path:
 def _place(source: Path, folder: Path, link: bool) -> bool:
     """True if it was placed, under a name that was free; False if the same is there."""
     for n in count(1):
-        place = folder / (source.name if n == 1 else f"{source.stem}-{n}{source.suffix}")
+        place = folder / (source.name if n == 1 else numbered(source, n))
         if not os.path.lexists(place):
             if _put(source, place, link):
                 return True
         elif place.is_file() and filecmp.cmp(source, place, shallow=False):
             return False
     raise AssertionError
+
+
+def numbered(source: Path, n: int) -> str:
+    """`name-2.jpg`, cut where a file system would find it too long."""
+    stem = os.fsdecode(os.fsencode(source.stem)[: 240 - len(os.fsencode(source.suffix))])
+    return f"{stem}-{n}{source.suffix}"
 
 
 def _put(source: Path, place: Path, link: bool) -> bool:

@@ -107,6 +107,8 @@ def _problem(path: Path, entry: os.DirEntry[str], real_root: str) -> str | None:
         return PASSED_OVER
     if not entry.is_file():
         return f"{shown} is not a file; remove it"
+    if entry.stat().st_size == 0:
+        return f"{shown} is empty; get a fresh copy of it or remove it"
     return None
 
 
