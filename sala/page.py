@@ -30,7 +30,7 @@ figure.faded { opacity: .38; }
 .sheet img { width: 120px; height: 96px; object-fit: contain; image-rendering: auto; background: #f4f4f2;
   border: 2px solid #ccc; border-radius: 3px; margin-bottom: .15rem; }
 .sheet .name { color: #555; display: block; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
-nav { line-height: 1.9; } nav a { margin-right: .9rem; white-space: nowrap; }
+nav { line-height: 1.9; } nav a { margin-right: .9rem; display: inline-block; } h2, td, nav a { overflow-wrap: anywhere; }
 .legend span { display: inline-block; margin-right: 1.2rem; }
 .legend i { display: inline-block; width: .8em; height: .8em; margin-right: .35em; }
 """
@@ -93,7 +93,9 @@ def sheet(photos: Iterable[str]) -> str:
 
 def links(entries: Iterable[tuple[str, str]]) -> str:
     """To places in the page: (text, id)."""
-    return "<nav>" + "".join(f'<a href="#{escape(i, quote=True)}">{escape(text)}</a>' for text, i in entries) + "</nav>"
+    return (
+        "<nav>" + " ".join(f'<a href="#{escape(i, quote=True)}">{escape(text)}</a>' for text, i in entries) + "</nav>"
+    )
 
 
 def row(pictures: Iterable[str]) -> str:
