@@ -1,6 +1,7 @@
 """How well a folder of photos is labelled, and against what: the numbers of docs/practice.md.
 
     SALA_DATA=... python benchmarks/practice.py measure          # writes results/practice/caltech-16.json
+    python benchmarks/practice.py tables                         # its tables again
     SALA_DATA=... python benchmarks/practice.py choose           # what the engine's defaults were chosen by: other images
     python benchmarks/practice.py scale                          # time and memory of a fit on 100,000 images
 
@@ -280,8 +281,11 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
     """Accuracy and AUROC of some settings over shapes of task and three difficulties, and the prior of the temperature."""
     features, names = tiny(root, n_images=50, split={"train", "val"})  # no test class is looked at
     known = sorted(set(names))
-    shapes = {"16 ways": ([40] * 16, 80), "80 % junk": ([8] * 10, 320), "no junk": ([40] * 16, 0), "5 ways": ([40] * 5, 50),
-              "30 ways": ([40] * 30, 100)}  # fmt: skip
+    few = sorted(np.random.default_rng(0).permutation(known)[:18])  # so few that junk from the others comes in clusters
+    shapes = [  # the pool's images of each class, junk, classes to draw from
+        ([40] * 16, 80, known), ([8] * 10, 320, known), ([40] * 16, 0, known), ([40] * 5, 50, known), ([40] * 30, 100, known),
+        ([20] * 6, 480, few),
+    ]  # fmt: skip
     base = EngineConfig(n_label_next=0)
     variants = {"default": base, "no refinement": replace(base, n_steps=0)}
     variants |= {f"sharpness {s}": replace(base, sharpness=float(s)) for s in (8, 25, 40)}
@@ -293,8 +297,8 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
     for m in (1, 2, 4):
         mixed = averaged(features, names, m)
         for n_shot in (1, 3, 5):
-            for sizes, n_junk in shapes.values():
-                for draw in draws(mixed, names, known, np.empty(0, int), n_shot=n_shot, sizes=sizes, n_junk=n_junk,
+            for sizes, n_junk, among in shapes:
+                for draw in draws(mixed, names, among, np.empty(0, int), n_shot=n_shot, sizes=sizes, n_junk=n_junk,
                                   n_draws=n_draws, seed=seed):  # fmt: skip
                     in_class = draw.truth >= 0
                     for name, config in variants.items():
@@ -348,7 +352,7 @@ def scale(n: int, d: int = 1280, k: int = 50) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["measure", "choose", "scale"])
+    parser.add_argument("what", choices=["measure", "tables", "choose", "scale"])
     parser.add_argument("--draws", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shots", type=int, nargs="+", default=[1, 5])
@@ -359,12 +363,14 @@ def main() -> None:
         torch.set_num_threads(options.threads)
     if options.what == "scale":
         scale(options.images)
-        return
-    root = Path(os.environ.get("SALA_DATA") or sys.exit("set SALA_DATA to the folder with the datasets"))
-    if options.what == "measure":
-        measure(root, options.draws or 20, options.seed, options.shots)
+    elif options.what == "tables":
+        print_tables(json.loads((OUT / "caltech-16.json").read_text(encoding="utf-8"))["results"])
     else:
-        choose(root, options.draws or 4, options.seed)
+        root = Path(os.environ.get("SALA_DATA") or sys.exit("set SALA_DATA to the folder with the datasets"))
+        if options.what == "measure":
+            measure(root, options.draws or 20, options.seed, options.shots)
+        else:
+            choose(root, options.draws or 4, options.seed)
 
 
 if __name__ == "__main__":

@@ -101,12 +101,13 @@ class LabelModel:
         """Labels for new images, which change nothing in the model."""
         if features.ndim != 2 or features.shape[1] != len(self.centre):
             raise SalaError(f"the model knows features [n, {len(self.centre)}]; got {list(features.shape)}")
-        return self._describe(normalised(to_tensor(features), self.centre))
+        points = normalised(to_tensor(features), self.centre)
+        return self._describe(points, points @ self.first.T, points @ self.refined.T)
 
-    def _describe(self, points: Tensor) -> PoolLabels:
-        similarities = points @ anchored(self.refined, self.first, self.config.anchor).T
+    def _describe(self, points: Tensor, to_first: Tensor, to_refined: Tensor) -> PoolLabels:
+        similarities = anchored(to_refined, to_first, self.config.anchor)
         p = (self.inverse_temperature * similarities).softmax(-1)
-        known = self.groups.known(known_similarity(points, self.first, self.refined))
+        known = self.groups.known(known_similarity(to_first, to_refined))
         top = p.topk(min(2, p.shape[1]), -1).indices
         return PoolLabels(
             probabilities=p.numpy(),
@@ -188,12 +189,13 @@ def fit_labels(
     support_sums = known.T @ support
     sums, used = refine(points, support_sums, config)
     first, refined = unit(support_sums), unit(sums)
-    groups = two_groups(known_similarity(points, first, refined), second_best(points @ refined.T))
+    to_first, to_refined = points @ first.T, points @ refined.T
+    groups = two_groups(known_similarity(to_first, to_refined), second_best(to_refined))
     prior = temperature_prior(groups, len(names), config)
     held_out = leave_one_out(support, y, sums, support_sums, config)
     beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
     model = LabelModel(names, centre, first, refined, groups, beta, config)
-    described = model._describe(points)
+    described = model._describe(points, to_first, to_refined)
     left_out = HeldOut((beta * held_out[0]).softmax(-1).numpy(), held_out[1].numpy())
     return Fitted(model, PoolLabels(**(vars(described) | {"used": used.numpy()})), left_out)
 
@@ -248,8 +250,8 @@ def refine(points: Tensor, support_sums: Tensor, config: EngineConfig) -> tuple[
     return sums, known > 0.5
 
 
-def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:  # [k, d], [k, d] -> [k, d]
-    """Prototypes that classify: similarity to them is a mean of the similarities to the refined and to the first ones."""
+def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:
+    """Between the refined prototypes and the first ones; or, which is the same, of the similarities to them."""
     return (1 - anchor) * refined + anchor * first
 
 
@@ -260,9 +262,9 @@ def second_best(similarities: Tensor) -> Tensor:  # [n, k] -> [n]
     return similarities.topk(2, -1).values[:, 1]
 
 
-def known_similarity(points: Tensor, first: Tensor, refined: Tensor) -> Tensor:  # -> [n]
+def known_similarity(to_first: Tensor, to_refined: Tensor) -> Tensor:  # [n, k], [n, k] -> [n]
     """To the best refined prototype and to the best first one, on average: junk that was let in has moved only the former."""
-    return ((points @ refined.T).amax(-1) + (points @ first.T).amax(-1)) / 2
+    return (to_refined.amax(-1) + to_first.amax(-1)) / 2
 
 
 def two_groups(best: Tensor, second: Tensor, n_steps: int = 20) -> TwoGroups:
@@ -352,7 +354,7 @@ def label_next(points: Tensor, probabilities: Tensor, known: Tensor, n: int) -> 
     doubt = -(probabilities * probabilities.clamp_min(1e-12).log()).sum(-1) * known
     candidates = doubt.topk(min(len(doubt), max(20 * n, 200))).indices
     x = points[candidates]
-    sample = points[:: max(1, len(points) // 2000)]
+    sample = points[:: max(1, len(points) // 1000)]
     worth = doubt[candidates] * (x @ sample.T).clamp_min(0).mean(-1).sqrt()
     chosen = []
     for _ in range(min(n, len(candidates))):
