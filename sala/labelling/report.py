@@ -145,7 +145,7 @@ def _junk(rows: Sequence[Row], precision: float) -> str:
         shown = junk[:MAX_OF_CLASS]
         about = (
             f"{len(junk):,} images that seem to be of no class; about {precision:.0%} of them should be (--precision). "
-            "The least sure first."
+            "That is an estimate: look through them before you throw any away. The least sure first."
         )
         about += f" {len(junk) - len(shown):,} surer ones are not shown." if len(junk) > len(shown) else ""
     else:
