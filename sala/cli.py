@@ -16,7 +16,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sala import cli_bench, cli_data, cli_methods, cli_reproduce, console
+from sala import cli_bench, cli_data, cli_label, cli_methods, cli_reproduce, console
 from sala.cli_data import ImageSize, Root, SplitFile, SplitSeed, data_options
 from sala.data import DATASETS
 from sala.demo import demo_configs, demo_rows, run_demo
@@ -33,7 +33,8 @@ from sala.trained import evaluate_run, stored_result
 
 app = typer.Typer(
     help="Semi-supervised few-shot image classification: a few labelled images, many unlabelled ones, some of them junk.\n\n"
-    "Start with `sala demo`. Then `sala train`, `sala evaluate` and `sala compare`.",
+    "Start with `sala demo`. Then `sala train`, `sala evaluate` and `sala compare`.\n\n"
+    "For a folder of images of your own: `sala label` and `sala predict`.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -350,3 +351,5 @@ app.command()(cli_methods.methods)
 app.command()(cli_methods.samples)
 app.command()(cli_bench.bench)
 app.command()(cli_reproduce.reproduce)
+app.command()(cli_label.label)
+app.command()(cli_label.predict)

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from sala.encoders import EmbedProgress
 from sala.ranks import Ranks
 from sala.runconfig import RunConfig
 from sala.runs import Watch
@@ -41,6 +42,35 @@ def counting(description: str, unit: str = "images") -> Iterator[Callable[[int, 
             nonlocal task
             task = bar.add_task(description, total=total) if task is None else task
             bar.update(task, completed=done)
+
+        yield report
+
+
+@contextmanager
+def embedding(description: str) -> Iterator[Callable[[EmbedProgress], None]]:
+    """A bar for images on their way to features, with images/s and how many need no work."""
+    with progress_bar("{task.fields[rate]:.0f} images/s", "{task.fields[note]}") as bar:
+        task = bar.add_task(description, total=None, rate=0.0, note="")
+
+        def report(progress: EmbedProgress) -> None:
+            notes = [(progress.n_cached, "from the cache"), (progress.n_set_aside, "set aside")]
+            note = ", ".join(f"{n:,} {what}" for n, what in notes if n)
+            rate = bar.tasks[task].speed or 0.0
+            bar.update(task, completed=progress.done, total=progress.total, rate=rate, note=note)
+
+        yield report
+
+
+@contextmanager
+def running(description: str) -> Iterator[Callable[[int], None]]:
+    """A count with images/s for work whose end is not known; it is told of each batch."""
+    columns = (TextColumn("{task.description}"), TextColumn("{task.completed:,.0f} images"),
+               TextColumn("{task.fields[rate]:.0f} images/s"))  # fmt: skip
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bar:
+        task = bar.add_task(description, total=None, rate=0.0)
+
+        def report(n_images: int) -> None:
+            bar.update(task, advance=n_images, rate=bar.tasks[task].speed or 0.0)
 
         yield report
 

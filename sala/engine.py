@@ -9,6 +9,7 @@ The interface, all of it on features `[n, d]` of any encoder and any scale:
       .none_score [n]         probability that the image is of none of the classes
       .used [n]               whether it took part in the refinement
       .label_next [m]         pool rows whose label would help most, in order
+    fitted.held_out                                              # HeldOut: labelled images without themselves, for reliability
     fitted.model                                                 # LabelModel: predicts on new features
     model.predict(features) -> PoolLabels;  model.save(path);  LabelModel.load(path)
     none_threshold(none_score, precision=0.9)                    # set aside what scores higher: so many of them are junk
@@ -152,11 +153,20 @@ class LabelModel:
 
 
 @dataclass(frozen=True)
+class HeldOut:
+    """Labelled images that were left out in turn, of classes with two or more: what is said of them then, and the truth."""
+
+    probabilities: Floats  # [m, k]
+    labels: NDArray[np.int64]  # [m]
+
+
+@dataclass(frozen=True)
 class Fitted:
-    """A model and what it says of the pool that it was fitted on."""
+    """A model, what it says of the pool that it was fitted on, and of labelled images that were left out in turn."""
 
     model: LabelModel
     pool: PoolLabels
+    held_out: HeldOut
 
 
 @torch.inference_mode()
@@ -186,7 +196,8 @@ def fit_labels(
     beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
     model = LabelModel(names, centre, first, refined, groups, beta, config)
     described = model._describe(points, to_first, to_refined)
-    return Fitted(model, PoolLabels(**(vars(described) | {"used": used.numpy()})))
+    left_out = HeldOut((beta * held_out[0]).softmax(-1).numpy(), held_out[1].numpy())
+    return Fitted(model, PoolLabels(**(vars(described) | {"used": used.numpy()})), left_out)
 
 
 def _checked_classes(

@@ -74,6 +74,34 @@ def before_and_after(panels: Mapping[str, tuple[Sequence[Sequence[float]], Seque
     return _svg(figure)
 
 
+def reliability(
+    bins: Sequence[tuple[float, float, float, float, int]], confidences: Mapping[str, tuple[str, NDArray[np.float32]]]
+) -> str:
+    """Left: of images that were left out, the share that is right against the probability given, (probability, share, low,
+    high, n) a bin. Right: how many images of the pool have which confidence, by group with its colour."""
+    figure, all_axes = _figure(1, 2 if bins else 1, (9.0, 3.4) if bins else (5.2, 3.2))
+    if bins:
+        p, share, low, high, n = np.array(bins).T
+        axes = all_axes[0]
+        axes.plot([0, 1], [0, 1], color=JUNK, linewidth=1, linestyle="--", label="perfectly calibrated")
+        axes.errorbar(
+            p, share, [share - low, high - share], fmt="o-", color=COLOURS[0], capsize=3, label="95 % interval"
+        )
+        for x, y, count in zip(p, share, n, strict=True):
+            axes.annotate(f"{int(count)}", (x, y), xytext=(6, -12), textcoords="offset points", fontsize=8)
+        axes.set(xlabel="mean probability given", ylabel="share that is right", xlim=(0, 1.03), ylim=(0, 1.03))
+        axes.set_title("labelled images, each left out in turn", fontsize=10)
+        axes.legend(frameon=False, loc="upper left", fontsize=8)
+    axes = all_axes[-1]
+    values = [v for _, v in confidences.values()]
+    axes.hist(values, bins=np.linspace(0, 1, 21), stacked=True, color=[c for c, _ in confidences.values()],
+              label=list(confidences))  # fmt: skip
+    axes.set(xlabel="confidence that the label is right", ylabel="images of the pool", xlim=(0, 1))
+    axes.set_title("the pool", fontsize=10)
+    axes.legend(frameon=False, fontsize=8)
+    return _svg(figure)
+
+
 def embedding_map(points: NDArray[np.float32], groups: Sequence[str], truth: Sequence[int], n_way: int) -> str:
     """A two-dimensional t-SNE map of a task. `groups` says what each point is (support, unlabelled, query); `truth` is its
     class, -1 for a distractor."""

@@ -25,6 +25,12 @@ pre { background: #f4f4f2; padding: .7rem 1rem; overflow-x: auto; } code { font-
 figure { margin: 0; width: 58px; text-align: center; font-size: .7rem; line-height: 1.15; }
 figure img { width: 52px; height: 52px; image-rendering: pixelated; border: 3px solid #ccc; display: block; background: #000; }
 figure.faded { opacity: .38; }
+.sheet { display: flex; flex-wrap: wrap; gap: .6rem; margin: .5rem 0 1rem; }
+.sheet figure { width: 124px; font-size: .74rem; text-align: left; overflow-wrap: anywhere; line-height: 1.3; }
+.sheet img { width: 120px; height: 96px; object-fit: contain; image-rendering: auto; background: #f4f4f2;
+  border: 2px solid #ccc; border-radius: 3px; margin-bottom: .15rem; }
+.sheet .name { color: #555; display: block; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+nav { line-height: 1.9; } nav a { margin-right: .9rem; display: inline-block; } h2, td, nav a { overflow-wrap: anywhere; }
 .legend span { display: inline-block; margin-right: 1.2rem; }
 .legend i { display: inline-block; width: .8em; height: .8em; margin-right: .35em; }
 """
@@ -39,8 +45,10 @@ def page(title: str, *body: str) -> str:
     )
 
 
-def section(heading: str, *body: str) -> str:
-    return f"<h2>{escape(heading)}</h2>\n" + "\n".join(body)
+def section(heading: str, *body: str, place: str = "") -> str:
+    """`place` is an id that `links` can name."""
+    name = f' id="{escape(place, quote=True)}"' if place else ""
+    return f"<h2{name}>{escape(heading)}</h2>\n" + "\n".join(body)
 
 
 def paragraph(text: str, *, note: bool = False) -> str:
@@ -72,6 +80,26 @@ def picture(image: NDArray[np.uint8], caption: str, colour: str, *, faded: bool 
     alt = escape(caption.replace("\n", ", "), quote=True)
     css = ' class="faded"' if faded else ""
     return f'<figure{css}><img src="{data_uri(image)}" alt="{alt}" style="border-color:{colour}">{text}</figure>'
+
+
+def photo(uri: str, name: str, lines: Sequence[str], title: str, colour: str) -> str:
+    """A thumbnail with its file's name, cut to one line, and lines below; the title is shown on hovering."""
+    text = "<br>".join(escape(line) for line in lines)
+    return (
+        f'<figure title="{escape(title, quote=True)}"><img src="{escape(uri, quote=True)}" alt="{escape(name, quote=True)}" '
+        f'loading="lazy" style="border-color:{colour}">{text}<span class="name">{escape(name)}</span></figure>'
+    )
+
+
+def sheet(photos: Iterable[str]) -> str:
+    return f'<div class="sheet">{"".join(photos)}</div>'
+
+
+def links(entries: Iterable[tuple[str, str]]) -> str:
+    """To places in the page: (text, id)."""
+    return (
+        "<nav>" + " ".join(f'<a href="#{escape(i, quote=True)}">{escape(text)}</a>' for text, i in entries) + "</nav>"
+    )
 
 
 def row(pictures: Iterable[str]) -> str:

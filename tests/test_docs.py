@@ -111,3 +111,23 @@ def test_pages_show_what_results_have() -> None:
     """README and docs/results.md hold the tables that the records in results/ give."""
     done = subprocess.run([sys.executable, "docs/fill.py", "--check"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_commands_for_a_folder_of_images_run(tmp_path: Path) -> None:
+    """The very commands of the page, on flat pictures and with features that are ready."""
+    import numpy as np
+    from PIL import Image
+
+    names = ["labelled/cat/a.png", "labelled/dog/b.png", *(f"photos/{i}.png" for i in range(6)), "new-photos/x.png"]
+    for i, name in enumerate(names):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (20 * i, 0, 255 * (i % 2))).save(tmp_path / name)
+    np.save(tmp_path / "f.npy", np.random.default_rng(0).normal(size=(len(names), 4)))
+    (tmp_path / "f.txt").write_text("\n".join(names))
+    lines = [line for block in blocks("docs/labelling.md", "console") for line in block.splitlines()]
+    for line in (line for line in lines if line.startswith("$ sala ")):
+        command = [sys.executable, "-m", "sala", *line.removeprefix("$ sala ").split(), "--encoder", "f.npy"]
+        result = run(command, tmp_path)
+        assert result.returncode == 0, f"{line}\n{result.stderr}"
+    assert (tmp_path / "new.csv").read_text().count("\n") == 2
+    assert sorted(p.name for p in (tmp_path / "out").iterdir())[0] == "labels.csv"

@@ -1,0 +1,207 @@
+"""`sala label` and `sala predict`: labels for folders of images."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sala import console
+from sala.data.files import printable
+from sala.encoders import open_encoder
+from sala.engine import LabelModel
+from sala.errors import SalaError
+from sala.labelling import (
+    DOUBTFUL,
+    FORMATS,
+    NONE_OF_THESE,
+    SURE,
+    Labelling,
+    encoder_of,
+    label_folders,
+    label_studio_config,
+    predict_files,
+    sort_copies,
+    write_report,
+    write_rows,
+    write_set_aside,
+    written_whole,
+)
+from sala.labelling.fit import describe_encoder
+from sala.labelling.folders import check_places
+from sala.labelling.predict import given_files
+
+Form = Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")]
+
+
+def label(
+    labelled: Annotated[Path, typer.Argument(help="A folder with a folder for each class: 1 to 10 images in each.")],
+    pool: Annotated[Path, typer.Argument(help="A folder of images to label, and all below it.")],
+    out: Annotated[Path, typer.Option(help="Where labels, model and report go.")] = Path("out"),
+    encoder: Annotated[
+        str, typer.Option(help="lite0, lite1, lite2, a run folder, or a .onnx, .pt or .npy file.")
+    ] = "lite0",
+    precision: Annotated[
+        float,
+        typer.Option(
+            help="A label is sure from this probability on; of what is set aside as junk, this share should be."
+        ),
+    ] = 0.9,
+    copy_to: Annotated[
+        Path | None, typer.Option(help="Also sort copies of the images into class folders here.")
+    ] = None,
+    link: Annotated[bool, typer.Option("--link", help="With --copy-to: links in place of copies.")] = False,
+    form: Form = "csv",
+) -> None:
+    """Label a folder of images from a few examples of each class. Images of no class are set aside.
+
+    Writes `out/labels.csv`, `out/report.html` to look through, `out/model.safetensors` for `sala predict`, and
+    `out/set-aside.csv` with the files that could not be read. Your images are neither changed nor moved.
+
+    Example: `sala label labelled/ photos/ --copy-to sorted/` with examples in `labelled/cat/`, `labelled/dog/`, ...
+    """
+    _check_form(form)
+    if not 0 < precision <= 1:
+        raise SalaError(f"--precision is a share above 0 and up to 1; got {precision:g}")
+    if link and copy_to is None:
+        raise SalaError("--link goes with --copy-to; name the folder for the links")
+    check_places(labelled, pool, [copy_to] if copy_to else [])
+    network = open_encoder(encoder)
+    with console.embedding("embedding") as progress:
+        result = label_folders(
+            labelled, pool, network, precision=precision, which=describe_encoder(encoder), progress=progress
+        )
+    _write(result, out, form)
+    _tell(result, out)
+    if copy_to is not None:
+        done = sort_copies(result.rows(), copy_to, link=link)
+        there = f", {done.n_there:,} were there already" if done.n_there else ""
+        what = "links" if link else "copies"
+        console.out.print(f"{escape(printable(str(copy_to)))}: {done.placed.total():,} {what} in class folders{there}")
+
+
+def _check_form(form: str) -> None:
+    if form not in FORMATS:
+        raise SalaError(f"--format is one of {', '.join(FORMATS)}; got {form!r}")
+
+
+def _write(result: Labelling, out: Path, form: str) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    for name in {"csv": "labels.csv", form: "labels.csv" if form == "csv" else f"{form}.json"}.items():
+        with written_whole(out / name[1]) as file:
+            write_rows(result.rows(), file, name[0], result.model.classes)
+    if form == "label-studio":
+        with written_whole(out / "label-studio.xml") as file:
+            file.write(label_studio_config(result.model.classes))
+    write_set_aside(out / "set-aside.csv", result.set_aside)
+    result.model.save(out / "model.safetensors")
+    with console.err.status("writing the report"):
+        write_report(out / "report.html", result)
+
+
+def _tell(result: Labelling, out: Path) -> None:
+    """Counts a class, what was odd, and where things are."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("class", "labelled", SURE, DOUBTFUL):
+        table.add_column(column, justify="left" if column == "class" else "right", overflow="fold")
+    counts = {(name, kind): 0 for name in result.model.classes for kind in (SURE, DOUBTFUL, NONE_OF_THESE)}
+    for row in result.rows():
+        counts[row.label, row.verdict] += 1
+    for c, name in enumerate(result.model.classes):
+        n_given = result.examples.labels.count(c)
+        table.add_row(escape(printable(name)), f"{n_given}", f"{counts[name, SURE]:,}", f"{counts[name, DOUBTFUL]:,}")
+    n_none = sum(n for (_, kind), n in counts.items() if kind == NONE_OF_THESE)
+    table.add_row("[dim]none of these[/]", "", f"{n_none:,}", "")
+    console.out.print(table)
+    if not result.paths:
+        console.warn("the pool has no image that can be read; the model is made all the same, for `sala predict`")
+    if result.n_labelled_copies:
+        console.err.print(
+            f"pool images that are copies of labelled ones and have their label: {result.n_labelled_copies:,}"
+        )
+    if result.n_copies:
+        console.err.print(f"pool images that are copies of other ones and count once: {result.n_copies:,}")
+    if result.set_aside:
+        first = next(iter(result.set_aside.values()))
+        console.warn(f"set aside: {len(result.set_aside):,} files, all in {out / 'set-aside.csv'}; the first: {first}")
+    place = printable(str(out))
+    console.out.print(f"labels: {place}/labels.csv   look through: {place}/report.html", markup=False)
+    console.out.print(f"label more images with: sala predict {place}/model.safetensors IMAGES", markup=False)
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="The model.safetensors that `sala label` wrote.")],
+    images: Annotated[list[str], typer.Argument(help="Files, folders, or - for a list of paths on stdin, one a line.")],
+    out: Annotated[Path | None, typer.Option(help="Write to this file; stdout by default.")] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="Where the encoder of the model is now, if not where it was.")
+    ] = None,
+    form: Form = "csv",
+    null: Annotated[
+        bool, typer.Option("--null", "-0", help="Paths on stdin end with a NUL, as by find -print0.")
+    ] = False,
+    cache: Annotated[bool, typer.Option(help="Keep features on disk, so that a second run starts at once.")] = True,
+) -> None:
+    """Label new images with a model of `sala label`: one or a million, in the same memory.
+
+    Files that cannot be read are told on stderr, a line each.
+
+    Example: `find photos -name '*.jpg' | sala predict out/model.safetensors - --out new.csv`
+    """
+    _check_form(form)
+    if not model.is_file():
+        raise SalaError(
+            f"there is no model {printable(str(model))}; `sala label` makes one, model.safetensors in its --out"
+        )
+    fitted = LabelModel.load(model)
+    network = encoder_of(fitted, encoder)
+    n_bad = 0
+
+    def on_problem(path: Path, reason: str) -> None:
+        nonlocal n_bad
+        n_bad += 1
+        console.err.print(reason, markup=False)
+
+    files = given_files([Path(i) for i in images if i != "-"], _listed(null) if "-" in images else [])
+    with console.running("labelling") as on_batch, _output(out) as file:
+        rows = predict_files(fitted, network, files, cache=cache, on_problem=on_problem, on_batch=on_batch)
+        n = write_rows(rows, file, form, fitted.classes)
+        if n == 0:
+            raise SalaError(f"none of the {n_bad} files could be read; name image files, or folders that hold some")
+    console.err.print(f"{n:,} images labelled" + (f", {n_bad:,} could not be read" if n_bad else ""))
+
+
+def _listed(null: bool) -> Iterator[Path]:
+    """Paths on stdin, as they come; names need not be text."""
+    if not null:
+        yield from (Path(os.fsdecode(name)) for line in sys.stdin.buffer if (name := line.rstrip(b"\r\n")))
+        return
+    rest = b""
+    while chunk := sys.stdin.buffer.read(1 << 16):
+        *names, rest = (rest + chunk).split(b"\0")
+        yield from (Path(os.fsdecode(name)) for name in names if name)
+    if rest:
+        yield Path(os.fsdecode(rest))
+
+
+@contextmanager
+def _output(out: Path | None) -> Iterator[TextIO]:
+    """A file that is there when it is whole, or stdout in UTF-8 whatever the terminal's encoding."""
+    if out is not None:
+        with written_whole(out) as file:
+            yield file
+        return
+    stdout = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
+    try:
+        yield stdout
+        stdout.flush()
+    finally:
+        stdout.detach()

@@ -1,0 +1,187 @@
+"""Images in users' folders: which files count, which are examples of which class, and which are copies of each other."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sala.data.files import IMAGE_SUFFIXES, printable, unreadable
+from sala.errors import SalaError
+
+# images that we cannot open: they are reported, where other files are passed over
+FOREIGN_SUFFIXES = {".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".cr2", ".nef", ".arw", ".dng"}
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The labelled images: file i is of class labels[i]."""
+
+    classes: tuple[str, ...]
+    paths: list[Path]
+    labels: list[int]
+    set_aside: dict[Path, str]
+
+
+def check_places(labelled: Path, pool: Path, written: Sequence[Path] = ()) -> None:
+    """Refuse folders that are not there, or lie in each other so that images would count as what they are not."""
+    for folder, what in ((labelled, "labelled images"), (pool, "images to label")):
+        if not folder.is_dir():
+            raise SalaError(f"there is no folder {printable(str(folder))} with {what}; look at its name")
+    if is_inside(pool, labelled):
+        raise SalaError(
+            f"the pool {printable(str(pool))} is in the folder of labelled images {printable(str(labelled))}, where it "
+            "would be a class; put the images to label into a folder of their own"
+        )
+    for place in written:
+        for folder in (labelled, pool):
+            if is_inside(place, folder):
+                raise SalaError(
+                    f"{printable(str(place))} is in {printable(str(folder))}, and what is written there would be taken for "
+                    "images of yours the next time; choose a folder outside"
+                )
+
+
+def is_inside(path: Path, folder: Path) -> bool:
+    """Whether it is that folder or in it, links followed."""
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def image_files(root: Path, *, skip: Path | None = None, is_sorted: bool = True) -> Iterator[tuple[Path, str | None]]:
+    """Images in a folder and all below it, each with what is wrong with it, if anything is known already.
+
+    Hidden files and files that are no images by their names are passed over. A link is followed only to a file in the
+    same root, so that nothing comes from elsewhere and nothing comes twice. Unsorted, no list is made of a folder.
+    """
+    real_root = os.path.realpath(root)
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        if skip is not None and folder.resolve() == skip.resolve():
+            continue
+        below: list[Path] = []
+        try:
+            with os.scandir(folder) as entries:
+                for entry in sorted(entries, key=lambda e: e.name) if is_sorted else entries:
+                    path = folder / entry.name
+                    if is_hidden(entry.name):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        below.append(path)
+                    elif (problem := _problem(path, entry, real_root)) != PASSED_OVER:
+                        yield path, problem
+        except OSError as error:
+            yield folder, str(unreadable(printable(str(folder)), error))
+        folders += reversed(below)
+
+
+PASSED_OVER = ""
+
+
+def is_hidden(name: str) -> bool:
+    """`.thumbnails`, `._photo.jpg`; a name that starts with two dots is only odd."""
+    return name.startswith(".") and not name.startswith("..")
+
+
+def _problem(path: Path, entry: os.DirEntry[str], real_root: str) -> str | None:
+    """None for an image; PASSED_OVER for what is none; else a sentence."""
+    shown, suffix = printable(str(path)), path.suffix.lower()
+    if entry.is_symlink():
+        is_folder = path.is_dir()
+        if suffix not in IMAGE_SUFFIXES and not is_folder:
+            return PASSED_OVER
+        if not Path(os.path.realpath(path)).is_relative_to(real_root):
+            return f"{shown} is a link that points out of the folder and is not followed; copy what it points to"
+        if is_folder:
+            return f"{shown} is a link to a folder and is not followed; its images are taken where they are"
+    if suffix in FOREIGN_SUFFIXES:
+        return f"{shown} is in a format that is not read ({suffix[1:]}); convert it to JPEG or PNG"
+    if suffix not in IMAGE_SUFFIXES:
+        return PASSED_OVER
+    if not entry.is_file():
+        return f"{shown} is not a file; remove it"
+    if entry.stat().st_size == 0:
+        return f"{shown} is empty; get a fresh copy of it or remove it"
+    return None
+
+
+def read_examples(folder: Path) -> Examples:
+    """`class/*.jpg`, with two classes at least and an image in each."""
+    classes, loose = _class_folders(folder)
+    if not classes:
+        raise SalaError(
+            f"{printable(str(folder))} has no class folders{f' but {len(loose)} images' if loose else ''}; "
+            "make one folder a class in it, named as the class, with 1 to 10 images each"
+        )
+    set_aside = {path: f"{printable(str(path))} is in no class folder; move it into one" for path in loose}
+    paths: list[Path] = []
+    labels: list[int] = []
+    for c, place in enumerate(classes):
+        found = list(image_files(place))
+        good = [path for path, problem in found if problem is None]
+        set_aside |= {path: problem for path, problem in found if problem is not None}
+        if not good:
+            why = next((f" ({problem})" for _, problem in found if problem), "")
+            raise SalaError(
+                f"the class folder {printable(str(place))} has no image{why}; put one into it or remove the folder"
+            )
+        paths += good
+        labels += [c] * len(good)
+    if len(classes) < 2:
+        raise SalaError(
+            f"{printable(str(folder))} has one class only ({printable(classes[0].name)}), and there is nothing to tell apart; "
+            "add a folder with images of another class"
+        )
+    return Examples(tuple(as_text(place.name) for place in classes), paths, labels, set_aside | _links(folder))
+
+
+def _class_folders(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Folders that are classes, and images beside them."""
+    try:
+        places = sorted(path for path in folder.iterdir() if not is_hidden(path.name))
+    except OSError as error:
+        raise unreadable(printable(str(folder)), error) from None
+    classes = [path for path in places if path.is_dir() and not path.is_symlink()]
+    return classes, [path for path in places if path.suffix.lower() in IMAGE_SUFFIXES and path not in classes]
+
+
+def _links(folder: Path) -> dict[Path, str]:
+    """Class folders that are links."""
+    links = [path for path in sorted(folder.iterdir()) if path.is_symlink() and path.is_dir()]
+    return {
+        path: f"{printable(str(path))} is a link to a folder and is not followed; copy the folder" for path in links
+    }
+
+
+def as_text(name: str | Path) -> str:
+    """A name that any UTF-8 file can hold: bytes that are not UTF-8 become `\\udcXX`."""
+    return str(name).encode("utf-8", "backslashreplace").decode()
+
+
+def first_of_content(paths: Sequence[Path]) -> NDArray[np.int64]:
+    """For each file the index of the first file with the same content. Only files of equal size are read."""
+    by_size: dict[int, list[int]] = defaultdict(list)
+    first = np.arange(len(paths))
+    for i, path in enumerate(paths):
+        try:
+            state = path.stat()
+        except (OSError, ValueError):
+            continue
+        if stat.S_ISREG(state.st_mode):
+            by_size[state.st_size].append(i)
+    for group in by_size.values():
+        seen: dict[bytes, int] = {}
+        for i in group if len(group) > 1 else []:
+            try:
+                digest = hashlib.sha256(paths[i].read_bytes()).digest()
+            except OSError:
+                continue
+            first[i] = seen.setdefault(digest, i)
+    return first

@@ -1,0 +1,88 @@
+"""Labels for new images from a model, a batch at a time: one image or a million, in the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from sala.encoders import Encoder, embed_files, open_encoder
+from sala.encoders.cache import FeatureCache
+from sala.encoders.networks import TORCHSCRIPT_SUFFIXES
+from sala.engine import LabelModel
+from sala.errors import SalaError
+from sala.labelling.folders import image_files
+from sala.labelling.rows import Row, Thresholds, columns_of
+
+BATCH = 256  # images
+
+
+def encoder_of(model: LabelModel, which: str | None = None) -> Encoder:
+    """The encoder that a model was fitted with, which the model names; `which` says where it is now."""
+    try:
+        noted = model.note["encoder"]
+        named, identity = str(noted["which"]), str(noted["identity"])
+    except (KeyError, TypeError):
+        raise SalaError("the model does not tell its encoder; make it with `sala label`") from None
+    if which is None and Path(named).suffix.lower() in TORCHSCRIPT_SUFFIXES:
+        # it holds a program, and the model may come from anyone
+        raise SalaError(
+            f"the model was made with the TorchScript file {named}; if you trust it, name it with --encoder"
+        )
+    encoder = open_encoder(which or named)
+    if encoder.identity != identity:
+        raise SalaError(
+            f"the model was made with the encoder {identity}, and {which or named} is {encoder.identity}: its features "
+            "mean other things; give the same one with --encoder, or fit again with `sala label`"
+        )
+    return encoder
+
+
+def thresholds_of(model: LabelModel) -> Thresholds:
+    try:
+        return Thresholds.from_json(model.note["thresholds"])
+    except (KeyError, TypeError, ValueError):
+        raise SalaError("the model does not tell its thresholds; make it with `sala label`") from None
+
+
+def predict_files(
+    model: LabelModel,
+    encoder: Encoder,
+    files: Iterable[tuple[Path, str | None]],
+    *,
+    cache: bool = True,
+    on_problem: Callable[[Path, str], None] = lambda path, reason: None,
+    on_batch: Callable[[int], None] = lambda n_images: None,
+) -> Iterator[Row]:
+    """Rows for files as `image_files` gives them, in their order; what cannot be read is told to `on_problem`."""
+    thresholds = thresholds_of(model)
+    quick = replace(model, config=replace(model.config, n_label_next=0))
+    store = FeatureCache(encoder.identity) if cache else None
+    stream = iter(files)
+    try:
+        while batch := list(islice(stream, BATCH)):
+            paths = [path for path, problem in batch if problem is None]
+            embedded = embed_files(paths, encoder, cache=store or False)
+            for path, problem in batch:
+                if problem is not None:
+                    on_problem(path, problem)
+            for i, problem in embedded.set_aside.items():
+                on_problem(paths[i], problem)
+            if len(embedded.kept):
+                columns = columns_of(quick.predict(embedded.features))
+                yield from columns.rows([paths[i] for i in embedded.kept], model.classes, thresholds)
+            on_batch(len(batch))
+    finally:
+        if store:
+            store.close()
+
+
+def given_files(places: Iterable[Path], listed: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
+    """Files as they are, folders with all below them, and then the paths of a list."""
+    for place in places:
+        if place.is_dir():
+            yield from image_files(place, is_sorted=False)
+        else:
+            yield place, None
+    yield from ((path, None) for path in listed)
