@@ -248,7 +248,8 @@ def verdicts(table: str, columns: Sequence[Column], bases: dict[tuple[str, int, 
             word = "is significantly worse than"
         else:
             word = "is not significantly better than"
-        text = f"On {column.title}, {where}, SALA {word} Soft k-Means ({difference.mean:+.2f} ± {difference.ci95:.2f} points over episodes"
+        points = f"{difference.mean:+.2f} ± {difference.ci95:.2f} points over episodes"
+        text = f"On {column.title}, {where}, SALA {word} Soft k-Means ({points}"
         n = len(set(entry.seeds) & set(base.seeds)) if base else 0
         text += f", {n} seeds)" if n > 1 else ")"
         if entry.cell.published is not None:
