@@ -12,8 +12,8 @@ ROOT = Path(sala.__file__).parent
 ORDER = [
     "errors", "heap", "cache", "ranks", "episode", "data", "protocol", "sampler", "jit", "jit_first", "kernels", "backbones",
     "stages", "methods", "evaluate", "checkpoint", "train", "runconfig", "runlog", "runs", "trained", "encoders", "engine",
-    "estimator", "samples", "report", "figures", "page", "demo", "bench", "bench_scale", "console", "cli_data",
-    "cli_methods", "cli_bench", "cli", "__main__",
+    "estimator", "collection", "journal", "session", "projection", "downloads", "serve", "samples", "report", "figures",
+    "page", "demo", "bench", "bench_scale", "console", "cli_data", "cli_methods", "cli_bench", "cli_serve", "cli", "__main__",
 ]  # fmt: skip
 # methods know tensors only: no dataset, no sampler, no protocol
 FORBIDDEN = {"methods": {"data", "sampler", "protocol"}, "stages": {"data", "sampler", "protocol", "backbones"}}

@@ -167,14 +167,19 @@ def _what_is_wrong_with_zip(path: Path) -> str:
 
 def decode(content: bytes, where: str, *, image_size: int, mode: str) -> NDArray[np.uint8]:
     """An encoded image as `[image_size, image_size, channels]`; mode is "L" (one channel) or "RGB" (three)."""
+    return resize(open_image(content, where, mode=mode, near=(image_size, image_size)), image_size)
+
+
+def open_image(content: bytes, where: str, *, mode: str, near: tuple[int, int]) -> Image.Image:
+    """An encoded image, upright and flat, in its own proportions; a JPEG perhaps smaller, but not below the size `near`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # odd metadata is not an error, and sizes are checked below
             image: Image.Image = Image.open(io.BytesIO(content), formats=IMAGE_FORMATS)
             _check_size(image, where)
-            image.draft(mode, (image_size, image_size))  # JPEG: decoded at a fraction of the size, not below the target
+            image.draft(mode, near)  # JPEG: decoded at a fraction of the size, not below the target
             image.load()
-            return resize(flatten(_upright(image), mode), image_size)
+            return flatten(_upright(image), mode)
     except Image.DecompressionBombError:
         raise SalaError(
             f"{where} has too many pixels (the limit is {MAX_PIXELS:,}); scale it down or remove it"
