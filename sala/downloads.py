@@ -66,7 +66,8 @@ def to_label_studio(collection: Collection, shown: Snapshot) -> Iterator[bytes]:
 def to_zip(collection: Collection, shown: Snapshot) -> Iterator[bytes]:
     """Copies of the pool's images, sorted into folders of their classes. One that cannot be read any more is left out."""
     sink = _Sink()
-    verdict, taken = shown.verdict(), set()
+    verdict = shown.verdict()
+    taken: set[str] = set()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:  # images are compressed already
         for i in _pool(collection):
             if verdict[i] == UNKNOWN:

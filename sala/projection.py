@@ -46,7 +46,7 @@ def principal_axes(points: Tensor, n: int) -> Tensor:  # [n, d] -> [d, m]
 def nearest(
     points: Tensor, others: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:  # -> [n, k] squared distances, rows of others
-    parts = [torch.cdist(part, others).topk(k, largest=False) for part in points.split(1024)]
+    parts = [torch.cdist(part, others).topk(k, largest=False) for part in torch.split(points, 1024)]
     return torch.cat([part.values for part in parts]).square(), torch.cat([part.indices for part in parts])
 
 
@@ -67,7 +67,7 @@ def lay_out(start: Tensor, neighbours: Tensor, n_steps: int, random: torch.Gener
 def among_landmarks(x: Tensor, centre: Tensor, axes: Tensor, landmarks: Tensor, layout: Tensor) -> Tensor:
     """Each point at the mean of its three nearest landmarks, the nearer the heavier; a landmark stays where it is."""
     parts = []
-    for part in x.split(4096):
+    for part in torch.split(x, 4096):
         distances, rows = nearest(_unit(part - centre) @ axes, landmarks, min(3, len(landmarks)))
         weights = 1 / (distances + 1e-4)
         parts.append((layout[rows] * (weights / weights.sum(-1, keepdim=True))[..., None]).sum(1))

@@ -11,6 +11,7 @@ is ever run by a browser.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hmac
 import io
@@ -20,7 +21,7 @@ import secrets
 import socket
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,6 +46,7 @@ STATIC = {
     "/map.js": ("map.js", "text/javascript; charset=utf-8"),
     "/grid.js": ("grid.js", "text/javascript; charset=utf-8"),
     "/style.css": ("style.css", "text/css; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 DOWNLOADS = {
     "/download/labels.csv": (downloads.to_csv, "text/csv; charset=utf-8"),
@@ -119,8 +121,6 @@ def is_loopback(host: str) -> bool:
 
 
 def _why_not(host: str, port: int, error: OSError) -> str:
-    import errno
-
     if error.errno == errno.EADDRINUSE:
         return f"port {port} is in use, perhaps by another `sala serve`; choose another with --port, or 0 for any"
     if error.errno == errno.EACCES:
@@ -169,6 +169,14 @@ class LazyMap:
             return self._points
 
 
+class Refusal(Exception):
+    """A request that gets a plain sentence and the end of its connection."""
+
+    def __init__(self, status: HTTPStatus, sentence: str):
+        super().__init__(sentence)
+        self.status = status
+
+
 class Handler(BaseHTTPRequestHandler):
     """One connection of a browser."""
 
@@ -186,21 +194,22 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._guarded(self._post)
 
-    def _guarded(self, answer: Any) -> None:
+    def _guarded(self, answer: Callable[[], None]) -> None:
         """Who may not ask gets a sentence; so does who asks for something that cannot be."""
         try:
             if not self.server.knows_host(self.headers.get("Host", "")):
-                return self._text(
+                raise Refusal(
                     HTTPStatus.FORBIDDEN, "This name does not belong to this server; use the printed address."
                 )
-            if not self._has_token():
-                return None
-            answer()
+            if self._has_token():
+                answer()
+        except Refusal as refusal:
+            self.close_connection = True
+            self._bytes(f"{refusal}\n".encode("utf-8", "replace"), "text/plain; charset=utf-8", status=refusal.status)
         except SalaError as error:
             self._json({"error": str(error)}, HTTPStatus.BAD_REQUEST)
         except (ConnectionError, TimeoutError):
             self.close_connection = True
-        return None
 
     def _has_token(self) -> bool:
         """By cookie; by the address once, which then becomes a cookie and leaves the address."""
@@ -216,13 +225,12 @@ class Handler(BaseHTTPRequestHandler):
             return True
         parts = urlsplit(self.path)
         said = parse_qs(parts.query).get("token", [""])[0]
-        if not hmac.compare_digest(said.encode(), token.encode()):
-            self._text(HTTPStatus.FORBIDDEN, "Open the address that `sala serve` printed, with its token.")
-        elif self.command != "POST" and parts.path == "/":
-            self._begin(HTTPStatus.SEE_OTHER, "text/plain", 0, {
-                "Location": "/", "Set-Cookie": f"{name}={token}; HttpOnly; SameSite=Strict; Path=/"})  # fmt: skip
-        else:
+        if not hmac.compare_digest(said.encode("utf-8", "replace"), token.encode()):
+            raise Refusal(HTTPStatus.FORBIDDEN, "Open the address that `sala serve` printed, with its token.")
+        if self.command == "POST" or parts.path != "/":
             return True
+        more = {"Location": "/", "Set-Cookie": f"{name}={token}; HttpOnly; SameSite=Strict; Path=/"}
+        self._begin(HTTPStatus.SEE_OTHER, "text/plain", 0, more)
         return False
 
     def _get(self) -> None:
@@ -241,16 +249,16 @@ class Handler(BaseHTTPRequestHandler):
         _, kind, number = [*path.split("/", 2), "", ""][:3]
         if kind in ("thumb", "image") and number.isascii() and number.isdigit() and len(number) < 10:
             return self._picture(int(number), THUMB if kind == "thumb" else FULL)
-        return self._text(HTTPStatus.NOT_FOUND, "There is no such page.")
+        raise Refusal(HTTPStatus.NOT_FOUND, "There is no such page.")
 
     def _picture(self, index: int, side: int) -> None:
         if index >= len(self.server.session.collection.items):
-            return self._text(HTTPStatus.NOT_FOUND, "There is no such image.")
+            raise Refusal(HTTPStatus.NOT_FOUND, "There is no such image.")
         try:
             content = self.server.pictures.jpeg(index, side)
         except SalaError as error:
-            return self._text(HTTPStatus.NOT_FOUND, str(error))
-        return self._bytes(content, "image/jpeg", {"Cache-Control": "private, max-age=86400"})
+            raise Refusal(HTTPStatus.NOT_FOUND, str(error)) from None
+        self._bytes(content, "image/jpeg", {"Cache-Control": "private, max-age=86400"})
 
     def _download(self, path: str) -> None:
         write, kind = DOWNLOADS[path]
@@ -269,42 +277,36 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def _post(self) -> None:
-        body = self._body()
-        if body is None:
-            return
+        """The answer says that the change is on disk; what follows from it is `/api/state`, which may serve several."""
+        content = self._body()
         if urlsplit(self.path).path != "/api/act":
-            return self._text(HTTPStatus.NOT_FOUND, "There is no such request.")
-        session = self.server.session
-        act(session, body)
-        return self._json(describe(session, session.snapshot()))
+            raise Refusal(HTTPStatus.NOT_FOUND, "There is no such request.")
+        try:
+            body = json.loads(content)
+        except (ValueError, RecursionError):
+            raise SalaError("the request is not JSON; reload the page") from None
+        self._json({"saved": act(self.server.session, body)})
 
-    def _body(self) -> Any:
-        """The JSON of a request that this page made; else an answer is sent and None comes back."""
+    def _body(self) -> bytes:
+        """The body of a request that this page made."""
         self.close_connection = True  # until the body has been read: what is left of it is no next request
         if self.headers.get("Origin") != f"http://{self.headers['Host']}":
-            return self._text(HTTPStatus.FORBIDDEN, "Changes are made by the page itself.")
+            raise Refusal(HTTPStatus.FORBIDDEN, "Changes are made by the page itself.")
         if self.headers.get_content_type() != "application/json":
-            return self._text(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "A change is JSON.")
+            raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "A change is JSON.")
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()) or "Transfer-Encoding" in self.headers:
-            return self._text(HTTPStatus.LENGTH_REQUIRED, "Say how long the body is.")
+            raise Refusal(HTTPStatus.LENGTH_REQUIRED, "Say how long the body is.")
         if len(length) > 9 or int(length) > MAX_BODY:
-            return self._text(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A change has at most {MAX_BODY} bytes.")
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A change has at most {MAX_BODY} bytes.")
         content = self.rfile.read(int(length))
         if len(content) < int(length):
             raise ConnectionError("hung up")
         self.close_connection = False
-        try:
-            return json.loads(content)
-        except (ValueError, RecursionError):
-            raise SalaError("the request is not JSON; reload the page") from None
+        return content
 
     def _json(self, content: Any, status: HTTPStatus = HTTPStatus.OK) -> None:
         self._bytes(json.dumps(content, separators=(",", ":")).encode(), "application/json", status=status)
-
-    def _text(self, status: HTTPStatus, sentence: str) -> None:
-        self.close_connection = True
-        self._bytes(f"{sentence}\n".encode("utf-8", "replace"), "text/plain; charset=utf-8", status=status)
 
     def _bytes(
         self, content: bytes, kind: str, more: dict[str, str] | None = None, status: HTTPStatus = HTTPStatus.OK
@@ -334,19 +336,18 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing: the terminal is for the user."""
 
 
-def act(session: Session, body: Any) -> None:
-    """One change, as the page asks for it."""
+def act(session: Session, body: Any) -> int:
+    """One change, as the page asks for it; the version that it leads to."""
     what = body.get("do") if isinstance(body, dict) else None
     if what == "label" and _are_numbers(body.get("items")) and _are_numbers([body.get("to")]):
-        session.label(body["items"], body["to"])
-    elif what == "add" and isinstance(body.get("name"), str):
-        session.add_class(body["name"])
-    elif what == "rename" and _are_numbers([body.get("class")]) and isinstance(body.get("name"), str):
-        session.rename_class(body["class"], body["name"])
-    elif what == "undo":
-        session.undo()
-    else:
-        raise SalaError("the request is none that the page makes; reload the page")
+        return session.label(body["items"], body["to"])
+    if what == "add" and isinstance(body.get("name"), str):
+        return session.add_class(body["name"])
+    if what == "rename" and _are_numbers([body.get("class")]) and isinstance(body.get("name"), str):
+        return session.rename_class(body["class"], body["name"])
+    if what == "undo":
+        return session.undo()
+    raise SalaError("the request is none that the page makes; reload the page")
 
 
 def _are_numbers(values: Any) -> bool:

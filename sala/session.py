@@ -5,7 +5,8 @@
     session.undo();  session.add_class("owl");  session.rename_class(2, "barn owl")
     session.snapshot()                                       # labels of all images; fitted anew if something has changed
 
-The state is the journal, replayed: there is nothing else to save. Any thread may call any method.
+The state is the journal, replayed: there is nothing else to save. Any thread may call any method. A change returns
+the version of the state that it leads to.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Session:
     def n_events(self) -> int:
         return len(self._events)
 
-    def label(self, items: Sequence[int], to: int) -> None:
+    def label(self, items: Sequence[int], to: int) -> int:
         """Give images a class, or say that they are of none, or take back what was said."""
         with self._change:
             n_classes = len(self._state.names)
@@ -104,26 +105,26 @@ class Session:
             checked = self._checked(items)
             keys = [self.collection.items[i].key for i in items]
             event = {"do": "label", "items": keys, "to": self._class_id(to), "checked": len(checked)}
-            self._record(event | {"agreed": sum(was == to for was in checked)})
+            return self._record(event | {"agreed": sum(was == to for was in checked)})
 
-    def add_class(self, name: str) -> None:
+    def add_class(self, name: str) -> int:
         with self._change:
             if len(self._state.names) >= MAX_CLASSES:
                 raise SalaError(f"there are {MAX_CLASSES} classes already, which is the limit")
-            self._record({"do": "add", "name": checked_name(name, self._state.names)})
+            return self._record({"do": "add", "name": checked_name(name, self._state.names)})
 
-    def rename_class(self, number: int, name: str) -> None:
+    def rename_class(self, number: int, name: str) -> int:
         with self._change:
             if not 0 <= number < len(self._state.names):
                 raise SalaError(f"classes are 0 .. {len(self._state.names) - 1}; got {number}; reload the page")
             others = [other for i, other in enumerate(self._state.names) if i != number]
-            self._record({"do": "rename", "class": self._class_id(number), "name": checked_name(name, others)})
+            return self._record({"do": "rename", "class": self._class_id(number), "name": checked_name(name, others)})
 
-    def undo(self) -> None:
+    def undo(self) -> int:
         with self._change:
             if not self._events:
                 raise SalaError("there is nothing to undo")
-            self._record({"do": "undo"})
+            return self._record({"do": "undo"})
 
     def snapshot(self) -> Snapshot:
         """Of the newest version. Where several threads wait for a fit, one fit serves them all."""
@@ -135,11 +136,12 @@ class Session:
                 self.history = [*self.history[-199:], self._summary(self._snapshot)]
             return self._snapshot
 
-    def _record(self, event: dict[str, Any]) -> None:
+    def _record(self, event: dict[str, Any]) -> int:
         self._journal.append(event)  # first: what fails here has not happened
         self._events = _with(self._events, event)
         self._state = self._replay()
         self._version += 1
+        return self._version
 
     def _class_id(self, number: int) -> str:
         """Folders go by their names, since others may come between them; added classes by their order."""
