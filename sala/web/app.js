@@ -251,20 +251,21 @@ function drawTabs() {
 function drawClasses() {
   if ($("#classes input")) return; // a name is being written
   const now = counts();
-  const rows = snap.classes.map((name, c) => classRow(c, name, now[c]));
-  rows.push(classRow(NONE, "none of these", now[snap.classes.length]));
+  const examples = snap.classes.map(() => []);
+  snap.now.forEach((to, id) => { if (to >= 0) examples[to].push(id); });
+  const rows = snap.classes.map((name, c) => classRow(c, name, now[c], examples[c]));
+  rows.push(classRow(NONE, "none of these", now[snap.classes.length], []));
   $("#classes").replaceChildren(...rows);
   $("#classes").classList.toggle("armed", selection.size > 0);
 }
 
-function classRow(c, name, n) {
+function classRow(c, name, n, examples) {
   const row = element("div", "class");
   row.dataset.class = c;
   row.style.setProperty("--class", colour(c));
   row.classList.toggle("open", (view.kind === "class" && view.class === c) || (view.kind === "junk" && c === NONE));
   const button = element("button", "pick");
   button.type = "button";
-  const examples = snap.now.flatMap((to, id) => (to === c ? [id] : []));
   const key = element("kbd", "", c === NONE ? "0" : String(c + 1));
   const title = element("span", "name", name);
   const count = element("span", "count", number(n));
@@ -311,8 +312,10 @@ function rename(row, c) {
   row.querySelector(".pick").replaceWith(input);
   input.focus();
   input.select();
+  let ended = false; // taking the field away blurs it
   const end = (save) => {
-    if (!input.isConnected) return;
+    if (ended) return;
+    ended = true;
     const name = input.value;
     input.remove();
     if (save && name.trim() && name !== snap.classes[c]) act({ do: "rename", class: c, name });
@@ -341,7 +344,8 @@ function drawStats() {
 function drawSpark(values) {
   const canvas = $("#spark"), pen = canvas.getContext("2d"), { width, height } = canvas;
   pen.clearRect(0, 0, width, height);
-  if (values.length < 2) return;
+  canvas.hidden = values.length < 2;
+  if (canvas.hidden) return;
   const low = Math.min(...values), high = Math.max(...values, low + 0.005);
   pen.strokeStyle = pen.fillStyle = getComputedStyle(canvas).color;
   pen.lineWidth = 3;
@@ -467,7 +471,8 @@ function reselect() {
   poolMap.draw();
 }
 
-function label(ids, to) {
+// where one image is judged after the other the next one is selected; elsewhere a click would label it by accident
+function label(ids, to, goOn = view.kind === "next" || view.kind === "doubtful") {
   if (!ids.length) return;
   const last = Math.max(...ids.map((id) => grid.flat.indexOf(id)));
   const after = grid.flat.slice(last + 1).find((id) => !selection.has(id) && !isGiven(id))
@@ -475,16 +480,16 @@ function label(ids, to) {
   selection.clear();
   cursor = null;
   act({ do: "label", items: ids, to });
-  if (view.kind !== "map" && after !== undefined && grid.place.has(after)) { select(after); grid.reveal(after); }
+  if (goOn && view.kind !== "map" && after !== undefined && grid.place.has(after)) { select(after); grid.reveal(after); }
 }
 
-function accept() {
+function accept(goOn) {
   const byVerdict = new Map();
   for (const id of selection) {
     if (isGiven(id) || verdicts[id] === UNKNOWN) continue;
     byVerdict.set(verdicts[id], [...(byVerdict.get(verdicts[id]) ?? []), id]);
   }
-  for (const [to, ids] of byVerdict) label(ids, to);
+  for (const [to, ids] of byVerdict) label(ids, to, goOn);
 }
 
 const undo = () => { if (!$("#undo").disabled) act({ do: "undo" }); };
@@ -499,7 +504,7 @@ function digit(key) {
   const finish = () => {
     const to = typed === "0" ? NONE : Number(typed) - 1;
     clearTyped();
-    if (to === NONE || (to >= 0 && to < n)) label([...selection], to);
+    if (to === NONE || (to >= 0 && to < n)) label([...selection], to, true);
     else { toast(`There is no class ${to + 1}.`); drawBar(); }
   };
   if (typed === "0" || said * 10 > n) return finish();
@@ -538,7 +543,7 @@ $("#add-class").addEventListener("submit", (event) => {
   input.value = "";
 });
 $("#undo").addEventListener("click", undo);
-$("#accept").addEventListener("click", accept);
+$("#accept").addEventListener("click", () => accept());
 $("#none").addEventListener("click", () => label([...selection], NONE));
 $("#clear").addEventListener("click", () => label([...selection].filter(isGiven), CLEAR));
 $("#look").addEventListener("click", () => look([...selection][0]));
@@ -569,7 +574,7 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (event.target.closest("button, summary, a") && (key === "Enter" || key === " ")) return; // it is that button's
-  if (key === "Enter" && selection.size) { event.preventDefault(); accept(); }
+  if (key === "Enter" && selection.size) { event.preventDefault(); accept(true); }
   if (key === " " && cursor !== null) { event.preventDefault(); look(cursor); }
   if (key === "Backspace") label([...selection].filter(isGiven), CLEAR);
   if (key === "Escape") unselect();

@@ -1,6 +1,6 @@
 // A grid of tiles of which only the visible rows exist, so that a hundred thousand images scroll like a hundred.
 
-const HEADING = 46, GAP = 10, CAPTION = 40;
+const HEADING = 46, GAP = 10, CAPTION = 40, BAR = 84; // BAR: what the selection covers below
 
 export class Grid {
   // tile(id) makes an element once; update(element, id) is called whenever it is shown anew
@@ -121,7 +121,7 @@ export class Grid {
     if (!row) return;
     const { scrollTop, clientHeight } = this.scroller;
     if (row.top < scrollTop) this.scroller.scrollTop = Math.max(0, row.top - HEADING);
-    else if (row.top + row.height > scrollTop + clientHeight) this.scroller.scrollTop = row.top + row.height - clientHeight;
+    else if (row.top + row.height + BAR > scrollTop + clientHeight) this.scroller.scrollTop = row.top + row.height + BAR - clientHeight;
     this.render(false);
   }
 
