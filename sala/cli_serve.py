@@ -18,7 +18,7 @@ from sala.collection import embedded, list_images
 from sala.data.files import printable
 from sala.encoders import EmbedProgress, open_encoder
 from sala.journal import Journal
-from sala.serve import PageServer
+from sala.serve import PageServer, check_address
 from sala.session import Session
 
 
@@ -44,6 +44,7 @@ def serve(
     collection = list_images(labelled, pool)
     place = state or pool.resolve().with_name(f"{pool.resolve().name}.sala.jsonl")
     journal = Journal(place)
+    check_address(host, port)
     with console.counting("embedding") as report:
         collection, features = embedded(collection, open_encoder(encoder), _reporting(report))
     session = Session(collection, features, journal)

@@ -79,8 +79,6 @@ class PageServer(ThreadingHTTPServer):
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             super().__init__((host, port), Handler)
-        except OverflowError:
-            raise SalaError(f"a port is a number from 0 to 65535; got {port}") from None
         except OSError as error:
             raise SalaError(_why_not(host, port, error)) from None
 
@@ -118,6 +116,17 @@ def is_address(name: str) -> bool:
 
 def is_loopback(host: str) -> bool:
     return host == "localhost" or (is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def check_address(host: str, port: int) -> None:
+    """Whether one can listen there, asked before the long work begins."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        try:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+            probe.listen()
+        except OSError as error:
+            raise SalaError(_why_not(host, port, error)) from None
 
 
 def _why_not(host: str, port: int, error: OSError) -> str:

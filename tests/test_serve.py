@@ -30,7 +30,7 @@ from sala.downloads import member_name
 from sala.errors import SalaError
 from sala.journal import Journal
 from sala.projection import pool_map
-from sala.serve import PageServer
+from sala.serve import PageServer, check_address
 from sala.session import CLEAR, NONE, UNKNOWN, Session, checked_name
 
 ROOT = Path(__file__).parent.parent
@@ -405,6 +405,8 @@ def test_a_port_in_use_is_said_so(session: Session) -> None:
         taken.listen()
         with pytest.raises(SalaError, match=r"in use.*--port"):
             PageServer(session, port=taken.getsockname()[1])
+        with pytest.raises(SalaError, match="in use"):
+            check_address("127.0.0.1", taken.getsockname()[1])
 
 
 # -- hostile folders
@@ -552,26 +554,16 @@ def test_kill_9_loses_nothing_that_was_shown_as_saved(folders: tuple[Path, Path]
     clicking.join()
     process, address = start(folders, "--port", "0")
     try:
-        state = ask(int(address.rstrip("/").rpartition(":")[2]), "/api/state").json
+        port = int(address.rstrip("/").rpartition(":")[2])
+        state = ask(port, "/api/state").json
+        with pytest.raises(AssertionError, match="open in another"):
+            start(folders, "--port", "0")
     finally:
         said = end(process, signal.SIGINT)
     assert state["undo"] in (saved[-1], saved[-1] + 1)  # the last one may have been written and not answered
     for k in range(saved[-1] // 12):
         assert state["given"][4 + k] == 1
     assert "going on with" in said and "ended" in said
-    assert process.returncode == 0
-
-
-def test_a_second_server_on_one_state_or_port_says_why_not(folders: tuple[Path, Path]) -> None:
-    process, address = start(folders, "--port", "0")
-    port = address.rstrip("/").rpartition(":")[2]
-    try:
-        with pytest.raises(AssertionError, match="open in another"):
-            start(folders, "--port", "0")
-        with pytest.raises(AssertionError, match="in use"):
-            start(folders, "--port", port, "--state", str(folders[1].parent / "other.jsonl"))
-    finally:
-        end(process, signal.SIGTERM)
     assert process.returncode == 0
 
 
@@ -587,14 +579,14 @@ def page(folders: tuple[Path, Path]) -> Iterator[Any]:
         context = browser.new_context(viewport={"width": 1300, "height": 800}, accept_downloads=True)
         opened = context.new_page()
         opened.set_default_timeout(20_000)
-        opened.on("console", lambda message: complaints.append(message.text) if message.type != "log" else None)
+        opened.on("console", lambda message: complaints.append(message.text))
         opened.on("pageerror", lambda error: complaints.append(str(error)))
         opened.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
         opened.session = server.session  # type: ignore[attr-defined]
         opened.goto(server.address)
         opened.wait_for_selector("body[data-ready]")
         yield opened
-        assert not complaints
+        assert not [text for text in complaints if "400 (Bad Request)" not in text]  # a name that is taken
         context.close()
 
 
@@ -681,7 +673,7 @@ def test_the_page_in_a_browser(page: Any, tmp_path: Path) -> None:
     page.click('[data-view="map"]')
     page.wait_for_selector("#map-wait", state="hidden")
     box = page.locator("#points").bounding_box()
-    u, v = pool_map(session.features)[red4]
+    u, v = map(float, pool_map(session.features)[red4])
     side = min(box["width"], box["height"]) - 50
     stretch = min(1.7, max(1, box["width"] / box["height"]))
     middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
