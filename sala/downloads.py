@@ -19,28 +19,50 @@ from sala.errors import SalaError
 from sala.session import NONE, UNKNOWN, Snapshot
 
 NONE_FOLDER = "none of these"
-COLUMNS = ["path", "label", "probability", "runner_up", "none_score", "given_by_user"]
+SURE = 0.7  # of the label and of being of any class: below, it is doubtful
+COLUMNS = ("path", "label", "probability", "runner_up", "none_of_these", "used_for_refinement", "verdict")
 
 
 def to_csv(collection: Collection, shown: Snapshot) -> Iterator[bytes]:
-    """A row for each image of the pool. An empty label: of none of the classes, or not known yet."""
-    verdict = shown.verdict()
-    rows: list[list[object]] = [[*COLUMNS]]
-    for i in _pool(collection):
-        label, runner_up = _name(shown, verdict[i]), _name(shown, shown.runner_up[i])
-        numbers = [f"{shown.probability[i]:.4f}", f"{shown.none_score[i]:.4f}"]
-        is_given = int(shown.given[i] != UNKNOWN)
-        rows.append([collection.items[i].path, label, numbers[0], runner_up, numbers[1], is_given])
-        if len(rows) == 1000:
-            yield _csv_block(rows)
-            rows = []
-    yield _csv_block(rows)
+    """A row for each image of the pool; the verdict says whether the label is the user's, sure, doubtful, or none."""
+    yield (",".join(COLUMNS) + "\r\n").encode()
+    for rows in _blocks(_pool(collection), 1000):
+        text = io.StringIO()
+        csv.writer(text).writerows(_cells(collection, shown, i) for i in rows)
+        yield text.getvalue().encode("utf-8", "surrogateescape")  # a name need not be text: its own bytes
 
 
-def _csv_block(rows: list[list[object]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode("utf-8", "surrogateescape")  # a name need not be text: its own bytes
+def _cells(collection: Collection, shown: Snapshot, i: int) -> list[str]:
+    path = collection.items[i].path
+    label = shown.given[i] if shown.given[i] >= 0 else shown.label[i]
+    return [
+        f"./{path}" if is_formula(path) else path, _text_cell(_name(shown, label)), f"{shown.probability[i]:.4f}",
+        _text_cell(_name(shown, shown.runner_up[i])), f"{shown.none_score[i]:.4f}", str(bool(shown.used[i])).lower(),
+        verdict_word(shown, i),
+    ]  # fmt: skip
+
+
+def verdict_word(shown: Snapshot, i: int) -> str:
+    if shown.given[i] == NONE or (shown.given[i] == UNKNOWN and shown.is_junk[i]):
+        return "none-of-these"
+    if shown.given[i] != UNKNOWN:
+        return "given"
+    if shown.label[i] == UNKNOWN:
+        return "unknown"
+    return "sure" if shown.probability[i] * (1 - shown.none_score[i]) >= SURE else "doubtful"
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet would compute it."""
+    return text.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"))
+
+
+def _text_cell(text: str) -> str:
+    return f"'{text}" if is_formula(text) else text
+
+
+def _blocks(rows: list[int], n: int) -> Iterator[list[int]]:
+    return (rows[i : i + n] for i in range(0, len(rows), n))
 
 
 def to_label_studio(collection: Collection, shown: Snapshot) -> Iterator[bytes]:

@@ -152,7 +152,7 @@ class Pictures:
                 return self._kept[index, side]
         with self._decoding:
             collection = self._session.collection
-            image = open_image(collection.read(index), collection.items[index].key, mode="RGB", near=(side, side))
+            image = open_image(collection.read(index), collection.items[index].key, image_size=side, mode="RGB")
             image.thumbnail((side, side))
             buffer = io.BytesIO()
             image.save(buffer, "JPEG", quality=82)

@@ -55,6 +55,7 @@ class Snapshot:
     second: Features  # probability of the runner-up
     none_score: Features
     is_junk: NDArray[np.bool_]  # set aside
+    used: NDArray[np.bool_]  # took part in the refinement
     label_next: Ints
     estimate: float  # expected share of the pool that is right as it stands
     n_checked: int
@@ -197,8 +198,8 @@ class Session:
             columns.fill(rows, active, fitted.pool, none_threshold(fitted.pool.none_score, self.precision))
         return Snapshot(
             version, tuple(state.names), state.given, columns.label, columns.runner_up, columns.probability,
-            columns.second, columns.none_score, columns.is_junk, columns.label_next, self._estimate(state, columns),
-            state.n_checked, state.n_agreed, n_undo, time.perf_counter() - begun,
+            columns.second, columns.none_score, columns.is_junk, columns.used, columns.label_next,
+            self._estimate(state, columns), state.n_checked, state.n_agreed, n_undo, time.perf_counter() - begun,
         )  # fmt: skip
 
     def _estimate(self, state: State, columns: _Columns) -> float:
@@ -221,6 +222,7 @@ class _Columns:
     second: Features
     none_score: Features
     is_junk: NDArray[np.bool_]
+    used: NDArray[np.bool_]
     label_next: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
@@ -229,7 +231,7 @@ class _Columns:
         label = np.maximum(state.given, UNKNOWN)
         sure = (state.given >= 0).astype(np.float32)
         none = (state.given == NONE).astype(np.float32)
-        return cls(label, label.copy(), sure, zeros, none, np.zeros(n, bool))
+        return cls(label, label.copy(), sure, zeros, none, np.zeros(n, bool), np.zeros(n, bool))
 
     def fill(self, rows: Ints, active: Ints, said: PoolLabels, threshold: float) -> None:
         each = np.arange(len(rows))
@@ -238,6 +240,7 @@ class _Columns:
         self.second[rows] = said.probabilities[each, said.runner_up]
         self.none_score[rows] = said.none_score
         self.is_junk[rows] = said.none_score > threshold
+        self.used[rows] = said.used
         self.label_next = rows[said.label_next]
 
 

@@ -167,17 +167,17 @@ def _what_is_wrong_with_zip(path: Path) -> str:
 
 def decode(content: bytes, where: str, *, image_size: int, mode: str) -> NDArray[np.uint8]:
     """An encoded image as `[image_size, image_size, channels]`; mode is "L" (one channel) or "RGB" (three)."""
-    return resize(open_image(content, where, mode=mode, near=(image_size, image_size)), image_size)
+    return resize(open_image(content, where, image_size=image_size, mode=mode), image_size)
 
 
-def open_image(content: bytes, where: str, *, mode: str, near: tuple[int, int]) -> Image.Image:
-    """An encoded image, upright and flat, in its own proportions; a JPEG perhaps smaller, but not below the size `near`."""
+def open_image(content: bytes, where: str, *, image_size: int, mode: str) -> Image.Image:
+    """An encoded image, upright, in its own proportions; where that is quicker, smaller, but not below `image_size`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # odd metadata is not an error, and sizes are checked below
             image: Image.Image = Image.open(io.BytesIO(content), formats=IMAGE_FORMATS)
             _check_size(image, where)
-            image.draft(mode, near)  # JPEG: decoded at a fraction of the size, not below the target
+            image.draft(mode, (image_size, image_size))  # JPEG: decoded at a fraction of the size, not below the target
             image.load()
             return flatten(_upright(image), mode)
     except Image.DecompressionBombError:
