@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import webbrowser
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
+import torch
 import typer
 from rich.markup import escape
 
@@ -47,6 +49,7 @@ def serve(
     check_address(host, port)
     with console.counting("embedding") as report:
         collection, features = embedded(collection, open_encoder(encoder), _reporting(report))
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))  # the browser and its pictures need the other cores
     session = Session(collection, features, journal)
     server = PageServer(session, host, port, title=printable(pool.resolve().name))
     _tell(session, place)

@@ -130,8 +130,8 @@ const junk = () => poolIds((id) => verdicts[id] === NONE);
 
 function groups() {
   const { kind } = view;
-  if (kind === "doubtful") return [{ ids: doubtful() }];
-  if (kind === "next") return [{ ids: nextIds() }];
+  if (kind === "doubtful") return [{ ids: withSelected(doubtful()) }];
+  if (kind === "next") return [{ ids: withSelected(nextIds()) }];
   if (kind === "junk") return [{ ids: junk().sort((a, b) => isGiven(a) - isGiven(b) || snap.none[b] - snap.none[a] || a - b) }];
   if (kind === "class") return classGroups(view.class);
   const lists = snap.classes.map(() => []);
@@ -142,6 +142,12 @@ function groups() {
     { title: "none of these", colour: colour(NONE), ids: aside },
     { title: "not known yet", ids: unknown },
   ].filter((group) => group.ids.length);
+}
+
+// new labels arrive while the user looks at an image: what is selected stays, or a key would label another one
+function withSelected(ids) {
+  const listed = new Set(ids);
+  return [...[...selection].filter((id) => !listed.has(id) && !isGiven(id)), ...ids];
 }
 
 function classGroups(c) {
@@ -220,6 +226,7 @@ function draw() {
     selection = new Set([...selection].filter((id) => visible.has(id)));
     if (cursor !== null && !visible.has(cursor)) cursor = null;
     grid.show(list);
+    if (cursor !== null && (view.kind === "next" || view.kind === "doubtful")) grid.reveal(cursor);
   }
   $("#scroller").hidden = view.kind === "map";
   $("#map").hidden = view.kind !== "map";
@@ -389,7 +396,7 @@ function drawBar() {
 }
 
 function go(next) {
-  if (view.kind !== next.kind || view.class !== next.class) { selection.clear(); cursor = null; $("#scroller").scrollTop = 0; }
+  if (view.kind !== next.kind || view.class !== next.class) { selection = new Set(); cursor = null; $("#scroller").scrollTop = 0; }
   view = next;
   location.hash = next.kind === "class" ? `class-${next.class}` : next.kind;
   draw();
