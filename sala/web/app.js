@@ -404,6 +404,14 @@ function go(next) {
   if (next.kind === "next" && grid.flat.length) select(grid.flat[0]);
 }
 
+function goToHash() { // what the address says, also after the browser's back
+  const [, kind, c] = /^#(all|next|doubtful|junk|map|class)(?:-(\d+))?$/.exec(location.hash) ?? [, "all"];
+  const next = kind === "class" ? { kind, class: Number(c) } : { kind };
+  if (kind === "class" && !(next.class < snap.classes.length)) return;
+  if (next.kind !== view.kind || next.class !== view.class) go(next);
+}
+window.addEventListener("hashchange", () => { if (snap) goToHash(); });
+
 // ---- the map
 
 const poolMap = new PoolMap($("#points"), {
@@ -605,8 +613,7 @@ async function begin() {
     for (const sentence of items.set_aside.slice(0, 200)) $("#set-aside").append(element("p", "", sentence));
   }
   settle();
-  const [, kind, c] = /^#(all|next|doubtful|junk|map|class)(?:-(\d+))?$/.exec(location.hash) ?? [];
-  if (kind === "class" ? Number(c) < snap.classes.length : kind) go(kind === "class" ? { kind, class: Number(c) } : { kind });
+  goToHash();
   document.body.dataset.ready = "yes";
 }
 
