@@ -25,6 +25,7 @@ import torch
 from PIL import Image
 
 from sala.collection import list_images
+from sala.heap import keep_freed_memory
 from sala.journal import Journal
 from sala.projection import pool_map
 from sala.serve import PageServer
@@ -39,6 +40,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0, help="0 leaves it to PyTorch")
     parser.add_argument("--browser", action="store_true")
     options = parser.parse_args()
+    keep_freed_memory()  # as the command does
     if options.threads:
         torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as folder:
