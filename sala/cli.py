@@ -16,7 +16,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from sala import cli_bench, cli_data, cli_label, cli_methods, cli_reproduce, console
+from sala import cli_bench, cli_data, cli_label, cli_methods, cli_reproduce, cli_serve, console
 from sala.cli_data import ImageSize, Root, SplitFile, SplitSeed, data_options
 from sala.data import DATASETS
 from sala.demo import demo_configs, demo_rows, run_demo
@@ -353,3 +353,4 @@ app.command()(cli_bench.bench)
 app.command()(cli_reproduce.reproduce)
 app.command()(cli_label.label)
 app.command()(cli_label.predict)
+app.command()(cli_serve.serve)

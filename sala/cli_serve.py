@@ -1,0 +1,97 @@
+"""`sala serve`: a page in the browser to label a pool and to correct its labels."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import torch
+import typer
+from rich.markup import escape
+
+from sala import console
+from sala.collection import embedded, list_images
+from sala.data.files import printable
+from sala.encoders import EmbedProgress, open_encoder
+from sala.journal import Journal
+from sala.serve import PageServer, check_address
+from sala.session import Session
+
+
+def serve(
+    labelled: Annotated[Path, typer.Argument(help="A folder with a folder of images for each class.")],
+    pool: Annotated[Path, typer.Argument(help="A folder of images without labels.")],
+    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8000,
+    host: Annotated[
+        str, typer.Option(help="Another interface than loopback; the address then has a token.")
+    ] = "127.0.0.1",
+    state: Annotated[
+        Path | None, typer.Option(help="Where each click is saved.", show_default="POOL.sala.jsonl beside the pool")
+    ] = None,
+    encoder: Annotated[
+        str, typer.Option(help="lite0, lite1, lite2, a run folder, or a .onnx, .pt or .npy file.")
+    ] = "lite0",
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+) -> None:
+    """Label a pool of images in the browser, from a few examples of each class. Every click is saved and fits anew.
+
+    Example: `sala serve labelled/ pool/`
+    """
+    collection = list_images(labelled, pool)
+    place = state or pool.resolve().with_name(f"{pool.resolve().name}.sala.jsonl")
+    journal = Journal(place)
+    check_address(host, port)
+    with console.counting("embedding") as report:
+        collection, features = embedded(collection, open_encoder(encoder), _reporting(report))
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))  # the browser and its pictures need the other cores
+    session = Session(collection, features, journal)
+    server = PageServer(session, host, port, title=printable(pool.resolve().name))
+    _tell(session, place)
+    session.snapshot()
+    console.out.print(f"[bold]{escape(server.address)}[/]  (Ctrl-C ends it)")
+    if browser:
+        threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
+    _serve_until_asked(server)
+    journal.close()
+    console.err.print(f"ended; your labels are in {place}", markup=False)
+
+
+def _reporting(report: Callable[[int, int], None]) -> Callable[[EmbedProgress], None]:
+    return lambda progress: report(progress.done, progress.total)
+
+
+def _tell(session: Session, place: Path) -> None:
+    """What was found, on stderr."""
+    for sentence in session.collection.set_aside[:5]:
+        console.warn(f"set aside: {sentence}")
+    if (n := len(session.collection.set_aside)) > 5:
+        console.warn(f"set aside: {n - 5} more; the page lists them")
+    if session.n_lost:
+        console.warn(
+            f"{session.n_lost} labels in {place} are of images or classes that are not there now; they are kept"
+        )
+    if session.n_events:
+        console.err.print(f"going on with {session.n_events} changes from {place}", markup=False)
+    else:
+        console.err.print(f"each click is saved in {place}", markup=False)
+
+
+def _serve_until_asked(server: PageServer) -> None:
+    """Ctrl-C and SIGTERM end it; an answer that is being written ends with it, a change is on disk before its answer."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        threading.Thread(target=server.shutdown, daemon=True).start()  # shutdown waits for the loop that runs here
+
+    before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        server.serve_forever(poll_interval=0.2)
+    finally:
+        server.server_close()
+        for s, handler in before.items():
+            signal.signal(s, handler)
