@@ -342,7 +342,12 @@ def none_threshold(none_score: Floats, precision: float = 0.9) -> float:
     falling = np.sort(np.asarray(none_score, np.float64))[::-1]
     expected = np.cumsum(falling) / np.arange(1, len(falling) + 1)
     n_aside = int((expected >= precision).sum())  # expected falls: a running mean of falling numbers
-    return math.inf if n_aside == 0 else float(np.nextafter(falling[n_aside - 1], -math.inf))
+    if n_aside == 0:
+        return math.inf
+    last = float(falling[n_aside - 1])
+    if n_aside < len(falling) and falling[n_aside] == last:  # equals go together, and together they are too many
+        return last
+    return float(np.nextafter(last, -math.inf))
 
 
 def label_next(points: Tensor, probabilities: Tensor, known: Tensor, n: int) -> Tensor:  # -> [m] rows
