@@ -347,7 +347,9 @@ def none_threshold(none_score: Floats, precision: float = 0.9) -> float:
     last = float(falling[n_aside - 1])
     if n_aside < len(falling) and falling[n_aside] == last:  # equals go together, and together they are too many
         return last
-    return float(np.nextafter(last, -math.inf))
+    return float(
+        np.nextafter(np.float32(last), np.float32(-math.inf))
+    )  # float32, as the scores that are compared with it
 
 
 def label_next(points: Tensor, probabilities: Tensor, known: Tensor, n: int) -> Tensor:  # -> [m] rows
