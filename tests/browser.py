@@ -7,11 +7,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
+UNATTENDED = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+ALONE = [  # no sandbox for root; no talk to the maker's servers
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--no-first-run",
+]  # fmt: skip
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -24,7 +29,7 @@ def chromium() -> Iterator[Any]:
         missing("Playwright is not installed; run `pip install playwright`, or `make test`, which does")
     with sync_playwright() as playwright:
         try:
-            browser = playwright.chromium.launch(executable_path=executable(playwright), args=["--no-sandbox"])
+            browser = playwright.chromium.launch(executable_path=executable(playwright), args=ALONE)
         except Error as error:
             missing(f"Chromium does not start: {str(error).splitlines()[0]}")
         try:
@@ -34,17 +39,29 @@ def chromium() -> Iterator[Any]:
 
 
 def executable(playwright: Any) -> str:
-    """$SALA_CHROMIUM, the system's, Playwright's, or Playwright's after fetching it."""
-    system = [os.environ.get("SALA_CHROMIUM"), *map(shutil.which, NAMES), playwright.chromium.executable_path]
-    for path in system:
-        if path and os.path.isfile(path):
+    """$SALA_CHROMIUM, the system's, or Playwright's; where there is none, the system's package is installed if we are
+    root (as in a container), else Playwright fetches its own."""
+    if path := found(playwright):
+        return path
+    commands = [[sys.executable, "-m", "playwright", "install", "chromium"]]
+    if shutil.which("apt-get") and os.geteuid() == 0:
+        commands = [
+            ["apt-get", "-qq", "update"],
+            ["apt-get", "-qqy", "install", "--no-install-recommends", "chromium"],
+            *commands,
+        ]
+    for command in commands:
+        with suppress(subprocess.SubprocessError, OSError):
+            subprocess.run(command, check=True, capture_output=True, timeout=600, env=UNATTENDED)
+        if path := found(playwright):
             return path
-    command = [sys.executable, "-m", "playwright", "install", "chromium"]
-    try:
-        subprocess.run(command, check=True, capture_output=True, timeout=600)
-    except (subprocess.SubprocessError, OSError):
-        missing("there is no Chromium here and Playwright cannot fetch one; install the system's package `chromium`")
-    return str(playwright.chromium.executable_path)
+    missing("there is no Chromium here and none can be fetched; install the system's package `chromium`")
+    raise AssertionError
+
+
+def found(playwright: Any) -> str | None:
+    places = [os.environ.get("SALA_CHROMIUM"), *map(shutil.which, NAMES), playwright.chromium.executable_path]
+    return next((path for path in places if path and os.path.isfile(path)), None)
 
 
 def missing(reason: str) -> None:
