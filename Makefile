@@ -24,10 +24,10 @@ demo: $(VENV)/installed  ## train, test and compare on the built-in data; writes
 	@$(BIN)/sala demo
 
 test: $(VENV)/installed-dev  ## the tests that run in minutes
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --dist worksteal
 
 test-all: $(VENV)/installed-dev  ## the slow ones too
-	@$(BIN)/python -m pytest -m ''
+	@$(BIN)/python -m pytest -m '' -n auto --dist worksteal
 
 bench: $(VENV)/installed-dev  ## what things cost here; writes benchmarks/here.json
 	@$(BIN)/sala bench --out benchmarks/here.json
