@@ -34,7 +34,7 @@ from sala.trained import evaluate_run, stored_result
 app = typer.Typer(
     help="Semi-supervised few-shot image classification: a few labelled images, many unlabelled ones, some of them junk.\n\n"
     "Start with `sala demo`. Then `sala train`, `sala evaluate` and `sala compare`.\n\n"
-    "For a folder of images of your own: `sala label` and `sala predict`.",
+    "For a folder of images of your own: `sala label`, `sala predict` and `sala serve`.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -17,7 +17,7 @@ from sala import console
 from sala.cli_data import Root
 from sala.data import ImageStore, load_dataset
 from sala.errors import SalaError, at_least
-from sala.publish import cells_for_maps, map_task, publish
+from sala.publish import map_task, publish, runs_for_maps
 from sala.records import read_record
 from sala.reproduce import ARMS, DATASETS, NAMES, TABLES, Run, cells_of, check_names
 from sala.sweep import Job, check_jobs, expected_seconds, plan, sweep
@@ -81,7 +81,7 @@ def reproduce(
         with live(len(wanted) - len(todo)) as watch:
             sweep(todo, out, n_jobs, root=place, watch=watch)
     if "tsne" in tables or "all" in tables:
-        _maps(cells_for_maps(datasets, budget, episodes), out, runs)
+        _maps(runs_for_maps(datasets, budget, episodes), out, runs)
     written = publish(out, datasets, budget, episodes)
     for sentence in written.sentences:
         console.out.print(escape(sentence))

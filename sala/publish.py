@@ -17,13 +17,13 @@ from sala.errors import SalaError
 from sala.methods.sala import SALA
 from sala.protocol import PROTOCOLS
 from sala.reproduce import ARMS, TABLES, Run, cells_of
+from sala.runconfig import read_config
 from sala.sampler import fixed_sampler
 from sala.stages import class_means
 from sala.tables import Column
 from sala.trained import load
 
 N_TABLES = ("table1", "table2", "ablation", "tadam")
-CLASSES_SHOWN = 5
 
 DIFFERENCES = (
     "The paper's rows of other systems were copied from their own papers and are of other protocols: other numbers of "
@@ -170,8 +170,6 @@ def map_task(run: Run, folder: Path, out: Path) -> None:
     method = load(folder)
     if not isinstance(method, SALA) or method.metric is None:
         raise SalaError(f"{folder} is not a run of SALA with its metric")
-    from sala.runconfig import read_config
-
     config = read_config(folder)
     shape = list(config.protocol.test.values())[-1]
     episode = fixed_sampler(config.open_store(), shape, "test", config.protocol).episode(0)
@@ -229,7 +227,8 @@ def _report(sections: Sequence[str], sentences: Sequence[str], datasets: Sequenc
             "episodes, which says nothing "
             "about another training; where there are several seeds (initial weights, label split and training "
             "episodes), the standard deviation "
-            "over them is given too. Differences are paired: the same episodes. The best of a column is bold only "
+            "over them is given too. Differences are paired: the same episodes, and the seeds that both rows have. The "
+            "best of a column is bold only "
             "where the paired interval "
             "against every other row excludes zero.",
             note=True,
@@ -247,5 +246,5 @@ def _report(sections: Sequence[str], sentences: Sequence[str], datasets: Sequenc
     )
 
 
-def cells_for_maps(datasets: Sequence[str], budget: str, n_episodes: int | None = None) -> list[Run]:
+def runs_for_maps(datasets: Sequence[str], budget: str, n_episodes: int | None = None) -> list[Run]:
     return [Run(cell, budget, 0, n_episodes) for cell in cells_of("tsne", datasets, shots=(1,))]

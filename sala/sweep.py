@@ -38,7 +38,7 @@ class Job:
 
     run: Run
     folder: Path
-    state: str = "waiting"  # training, testing, finished, failed, shared (another job trains for it)
+    state: str = "waiting"  # training, testing, finished, failed
     seconds: float = 0.0  # of this sweep
     message: str = ""  # of a failed one
     accuracy: dict[str, str] = field(default_factory=dict)  # of a finished one, by setting

@@ -77,7 +77,10 @@ class Column:
         return any(entry.cell.published is not None for entry in self.entries.values())
 
     def best(self) -> str | None:
-        """The best arm, if it is better than every other beyond doubt: each paired interval excludes zero."""
+        """The best arm, if it is better than every other beyond doubt: each paired interval excludes zero. None while a row
+        that was published is not measured."""
+        if any(not entry.records and entry.cell.published is not None for entry in self.entries.values()):
+            return None
         measured = {arm: entry for arm, entry in self.entries.items() if entry.records}
         if len(measured) < 2:
             return None

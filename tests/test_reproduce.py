@@ -300,3 +300,13 @@ def test_the_papers_table_runs_on_files_in_their_official_layout(tmp_path: Path,
         assert cells["sala"]["published"] == published
         assert cells["sala"]["shape"]["n_unlabeled"] == 20
         assert cells["sala"]["gap"] == pytest.approx(cells["sala"]["accuracy"] - published)
+
+
+def test_nothing_is_bold_while_a_published_row_is_missing() -> None:
+    better, worse = np.full(100, 0.9).tolist(), np.full(100, 0.8).tolist()
+    arms = {"sala": entry("sala", better), "soft-kmeans": entry("soft-kmeans", worse)}
+    assert Column("omniglot", 1, "ren", arms).best() == "sala"
+    waiting = {**arms, "tpn": entry("tpn"), "masked-soft-kmeans": entry("masked-soft-kmeans", published=97.3)}
+    assert Column("omniglot", 1, "ren", waiting).best() is None
+    del waiting["masked-soft-kmeans"]
+    assert Column("omniglot", 1, "ren", waiting).best() == "sala"
