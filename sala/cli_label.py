@@ -52,7 +52,7 @@ def label(
     precision: Annotated[
         float,
         typer.Option(
-            help="A label is sure from this probability on; of what is set aside as junk, this share should be."
+            help="A label is sure from this probability on; of what is set aside as junk, this share is estimated to be."
         ),
     ] = 0.9,
     copy_to: Annotated[

@@ -130,7 +130,8 @@ def thumbnail(path: Path) -> str:
 def _next(labelling: Labelling, rows: Sequence[Row]) -> str:
     chosen = [rows[i] for i in labelling.label_next[:MAX_NEXT]]
     about = (
-        "A label for these would help most: the model is unsure of them, they are like many others, and no two are of a kind. "
+        "A label for these would help most: the model is unsure of them, they are like many others, and no two are of "
+        "a kind. "
         "Copy some into their class folders, in this order, and run the command again."
     )
     body = (
@@ -173,9 +174,11 @@ def _trust(labelling: Labelling, rows: Sequence[Row]) -> str:
             "probabilities rest on a prior that was fitted on other images. A second image in some classes would tell more."
         )
     what = (
-        "The confidence of a label is its probability among the classes, times that of being of any of them. A label is sure "
+        "The confidence of a label is its probability among the classes, times that of being of any of them. A label "
+        "is sure "
         f"from {thresholds.sure:.0%} on. An image is of none of these where that score is above "
-        f"{thresholds.none_of_these:.0%}: so about {thresholds.precision:.0%} of what is set aside should be junk. "
+        f"{thresholds.none_of_these:.0%}, the score from which {thresholds.precision:.0%} of what is set aside is "
+        "estimated to be junk; it can be less. "
         "The rest is doubtful."
     )
     groups = {
