@@ -56,6 +56,18 @@ def test_cells_are_what_the_table_shows() -> None:
         check_names(["table9"], [], [])
 
 
+def test_fewer_unlabelled_photos_in_training_for_every_arm_alike_and_only_there() -> None:
+    for arm in TABLES["table1"].arms:
+        run = Run(Cell("tiny-tiered", 1, 0, arm), "cpu", 0)
+        assert run.config.protocol.train == replace(PROTOCOLS["tiny-tiered"].train, n_unlabeled=5)
+        assert run.config.protocol.test == PROTOCOLS["tiny-tiered"].test
+        assert "--unlabeled 5" in " ".join(run.words("out"))
+    for dataset, budget in (("omniglot", "cpu"), ("miniimagenet", "paper"), ("tiny-tiered", "paper")):
+        run = Run(Cell(dataset, 1, 0, "sala"), budget, 0)
+        assert run.config.protocol.train == PROTOCOLS[dataset].train
+        assert "--unlabeled" not in run.words("out")
+
+
 def test_a_method_that_ignores_unlabelled_images_is_trained_once() -> None:
     protonet, soft = Cell("omniglot", 1, 5, "protonet"), Cell("omniglot", 1, 5, "soft-kmeans")
     assert protonet.trained == replace(protonet, n_distractor=0)
