@@ -126,30 +126,31 @@ def embedded_episodes(
 ) -> Iterator[Episode]:
     """Batches of episodes whose points are embeddings; each image of the store passes the network once, unless its
     embedding depends on the task."""
-    rows = [sampler.rows(i) for i in range(n_episodes)]
+    rows = sampler.batch(0, n_episodes)
     if embeddings.method.embeds_per_task:
         yield from _embedded_per_task(embeddings, rows, sampler.shape.n_way, progress)
         return
-    points = [np.concatenate([r.support, r.query, r.unlabeled]) for r in rows]
-    used, position = np.unique(np.stack(points), return_inverse=True)
-    table = embeddings.of(used, progress=progress)
-    index = torch.from_numpy(position.reshape(n_episodes, -1))
+    points = rows.points
+    is_used = np.zeros(len(sampler.store.images), bool)
+    is_used[points] = True
+    table = embeddings.of(np.flatnonzero(is_used), progress=progress)
+    index = torch.from_numpy((np.cumsum(is_used) - 1)[points])
     for start in range(0, n_episodes, EPISODE_BATCH):
-        batch = rows[start : start + EPISODE_BATCH]
-        yield build_episode(batch, table[index[start : start + EPISODE_BATCH].to(table.device)], sampler.shape.n_way)
+        batch = slice(start, start + EPISODE_BATCH)
+        yield build_episode(rows[batch], table[index[batch].to(table.device)], sampler.shape.n_way)
 
 
 def _embedded_per_task(
-    embeddings: Embeddings, rows: list[EpisodeRows], n_way: int, progress: Callable[[int, int], None] | None
+    embeddings: Embeddings, rows: EpisodeRows, n_way: int, progress: Callable[[int, int], None] | None
 ) -> Iterator[Episode]:
     """One episode at a time; the progress counts their images."""
-    for i, r in enumerate(rows, 1):
-        points = np.concatenate([r.support, r.query, r.unlabeled])
-        images = images_of(embeddings.store, points).to(embeddings.method.device)
-        episode = build_episode([r], images[None], n_way)
+    points = rows.points
+    for i in range(len(points)):
+        images = images_of(embeddings.store, points[i]).to(embeddings.method.device)
+        episode = build_episode(rows[i : i + 1], images[None], n_way)
         yield replace(episode, task=embeddings.method.embed(episode.task))
         if progress:
-            progress(i * len(points), len(rows) * len(points))
+            progress((i + 1) * points.shape[1], points.size)
 
 
 class Embeddings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sala import kernels
 from sala.data.store import ClassEntry, ImageStore
 from sala.episode import Episode, Task
 from sala.errors import SalaError
@@ -21,14 +22,23 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class EpisodeRows:
-    """An episode as rows of the store: what is drawn before any image is touched."""
+    """An episode, or a batch of them, as rows of the store: what is drawn before any image is touched."""
 
-    support: Rows  # [S]
-    labels: Rows  # [S]
-    unlabeled: Rows  # [M]
-    unlabeled_labels: Rows  # [M]; -1 marks a distractor
-    query: Rows  # [Q]
-    query_labels: Rows  # [Q]
+    support: Rows  # [..., S]
+    labels: Rows  # [..., S]
+    unlabeled: Rows  # [..., M]
+    unlabeled_labels: Rows  # [..., M]; -1 marks a distractor
+    query: Rows  # [..., Q]
+    query_labels: Rows  # [..., Q]
+
+    def __getitem__(self, which: int | slice) -> EpisodeRows:
+        """One episode of a batch, or some."""
+        return EpisodeRows(**{field.name: getattr(self, field.name)[which] for field in fields(self)})
+
+    @property
+    def points(self) -> Rows:
+        """[..., S + Q + M]"""
+        return np.concatenate([self.support, self.query, self.unlabeled], axis=-1)
 
 
 class EpisodeSampler:
@@ -68,23 +78,56 @@ class EpisodeSampler:
     def rows(self, i: int) -> EpisodeRows:
         """Which images make up episode i. The ways are drawn before the distractors, so that an episode with distractors
         is the one without them, plus the distractors."""
-        shape, rng = self.shape, np.random.default_rng([self.seed, i])
+        return self.batch(i, 1)[0]
+
+    def batch(self, first: int, n: int) -> EpisodeRows:
+        """Episodes first .. first + n - 1, drawn together."""
+        shape = self.shape
+        support = np.empty((n, shape.n_way, shape.n_shot), np.int64)
+        query = np.empty((n, shape.n_way, shape.n_query), np.int64)
+        unlabeled = np.empty((n, shape.n_way + shape.n_distractor, shape.n_unlabeled), np.int64)
+        if self._lists is None or first + n > 1 << 32:
+            for i in range(n):
+                self._draw_one(np.random.default_rng([self.seed, first + i]), support[i], query[i], unlabeled[i])
+        else:
+            from sala.jit_draw import draw
+
+            words = np.array([*_words(self.seed), first], np.uint64)
+            at_once = self._labeled is self._unlabeled
+            draw(words, *self._lists, shape.n_shot, shape.n_query, at_once, support, query, unlabeled)
+        labels, unlabeled_labels, query_labels = (np.repeat(names[None], n, axis=0) for names in self._names)
+        rows = (support.reshape(n, -1), labels, unlabeled.reshape(n, -1), unlabeled_labels)
+        return EpisodeRows(*rows, query.reshape(n, -1), query_labels)
+
+    def _draw_one(self, rng: np.random.Generator, support: Rows, query: Rows, unlabeled: Rows) -> None:
+        """What `jit_draw.draw` does for one episode, by numpy."""
+        shape = self.shape
         ways = rng.choice(len(self._labeled), shape.n_way, replace=False)
-        labeled, unlabeled = zip(*(self._draw(rng, c) for c in ways), strict=True)
-        distractors = []
+        for w, c in enumerate(ways):
+            labeled, unlabeled[w] = self._draw(rng, c)
+            support[w], query[w] = np.split(labeled, [shape.n_shot])
         if shape.n_distractor:
             others = np.delete(np.arange(len(self._labeled)), ways)
             junk = others[rng.choice(len(others), shape.n_distractor, replace=False)]
-            distractors = [_chosen(rng, self._unlabeled[c], shape.n_unlabeled) for c in junk]
-        labels, unlabeled_labels, query_labels = self._names
-        return EpisodeRows(
-            support=np.concatenate([rows[: shape.n_shot] for rows in labeled]),
-            labels=labels,
-            unlabeled=np.concatenate([*unlabeled, *distractors]),
-            unlabeled_labels=unlabeled_labels,
-            query=np.concatenate([rows[shape.n_shot :] for rows in labeled]),
-            query_labels=query_labels,
-        )
+            for j, c in enumerate(junk, shape.n_way):
+                unlabeled[j] = _chosen(rng, self._unlabeled[c], shape.n_unlabeled)
+
+    @cached_property
+    def _lists(self) -> tuple[Rows, Rows, Rows, Rows] | None:
+        """The labelled and the unlabelled rows of all classes, and where each class begins, for compiled code; None where
+        numpy has to draw."""
+        if kernels.chosen() != "numba":
+            return None
+        from sala.jit_draw import MOST
+
+        lists = []
+        for classes in (self._labeled, self._unlabeled):
+            counts = [len(rows) for rows in classes]
+            if max(len(counts), *counts) > MOST:
+                return None
+            lists += [np.concatenate(classes), np.cumsum([0, *counts])]
+        labeled, starts, unlabeled, unlabeled_starts = lists
+        return labeled, starts, unlabeled, unlabeled_starts
 
     @cached_property
     def _names(self) -> tuple[Rows, Rows, Rows]:
@@ -104,11 +147,16 @@ class EpisodeSampler:
     def episode(self, i: int, *, with_unlabeled: bool = True) -> Episode:
         """Episode i with its images, uint8. Without unlabelled images none of them is read; the rest is the same."""
         rows = self.rows(i)
-        n_unlabeled = len(rows.unlabeled) if with_unlabeled else 0
-        wanted = np.concatenate([rows.support, rows.query, rows.unlabeled[:n_unlabeled]])
-        return build_episode([rows], images_of(self.store, wanted)[None], self.shape.n_way, n_unlabeled, squeeze=True)
+        if not with_unlabeled:
+            rows = replace(rows, unlabeled=rows.unlabeled[:0], unlabeled_labels=rows.unlabeled_labels[:0])
+        return build_episode(rows, images_of(self.store, rows.points), self.shape.n_way)
 
     __getitem__ = episode
+
+
+def _words(seed: int) -> list[int]:
+    """A seed in words of 32 bits, the lowest first, as numpy cuts it."""
+    return [seed & 0xFFFFFFFF, *(_words(seed >> 32) if seed >> 32 else [])]
 
 
 def _chosen(rng: np.random.Generator, rows: Rows, n: int) -> Rows:
@@ -130,18 +178,13 @@ def images_of(store: ImageStore, rows: Rows) -> Tensor:
     return torch.from_numpy(store.images[rows]).permute(0, 3, 1, 2)
 
 
-def build_episode(
-    batch: list[EpisodeRows], points: Tensor, n_way: int, n_unlabeled: int | None = None, *, squeeze: bool = False
-) -> Episode:
-    """A batch of episodes from `points [B, S + Q + M, *x]`, the support, query and unlabelled points of each."""
-    n_support, n_query = len(batch[0].support), len(batch[0].query)
-    support, query, unlabeled = torch.split(points, [n_support, n_query, points.shape[1] - n_support - n_query], dim=1)
+def build_episode(rows: EpisodeRows, points: Tensor, n_way: int) -> Episode:
+    """An episode, or a batch of them, from `points [..., S + Q + M, *x]`: support, query and unlabelled points of each."""
+    sizes = [part.shape[-1] for part in (rows.support, rows.query, rows.unlabeled)]
+    support, query, unlabeled = torch.split(points, sizes, dim=rows.support.ndim - 1)
     labels, query_labels, unlabeled_labels = (
-        torch.from_numpy(np.stack([getattr(rows, name) for rows in batch])).to(points.device)
-        for name in ("labels", "query_labels", "unlabeled_labels")
+        torch.from_numpy(names).to(points.device) for names in (rows.labels, rows.query_labels, rows.unlabeled_labels)
     )
-    parts = (support, labels, unlabeled, query, query_labels, unlabeled_labels[:, :n_unlabeled])
-    support, labels, unlabeled, query, query_labels, unlabeled_labels = (p[0] if squeeze else p for p in parts)
     return Episode(Task(support, labels, unlabeled, query, n_way), query_labels, unlabeled_labels)
 
 

@@ -45,6 +45,34 @@ def test_other_numbers_and_other_seeds_give_other_episodes(store: ImageStore) ->
     assert not same(sampler.rows(0), EpisodeSampler(store, SHAPE, split="test", seed=8).rows(0))
 
 
+@pytest.mark.parametrize("share", [None, 0.5])
+@pytest.mark.parametrize("n_distractor", [0, 3])
+@pytest.mark.parametrize("n_unlabeled", [0, 4])
+@pytest.mark.parametrize("seed", [0, 1_000_001, 5 << 32 | 3])
+def test_compiled_draws_are_numpys(
+    store: ImageStore, share: float | None, n_distractor: int, n_unlabeled: int, seed: int
+) -> None:
+    pytest.importorskip("numba")
+    shape = replace(SHAPE, n_distractor=n_distractor, n_unlabeled=n_unlabeled)
+    sampler = EpisodeSampler(store, shape, split="train", seed=seed, labeled_share=share)
+    assert sampler._lists is not None
+    compiled = sampler.batch(3, 50)
+    sampler._lists = None  # type: ignore[assignment]
+    assert same(sampler.batch(3, 50), compiled)
+    assert all(same(sampler.rows(3 + i), compiled[i]) for i in range(50))
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (2, 2), (5, 1), (20, 20), (1_692, 5), (10_000, 400)])
+def test_compiled_choice_is_numpys(n: int, k: int) -> None:
+    jit_draw = pytest.importorskip("sala.jit_draw", exc_type=ImportError)
+    for words in ([0, 0], [7, 1], [2_000_003, 999], [3, 0, 0xA11, 4, 5, 6]):
+        rng, state, drawn = np.random.default_rng(words), np.empty(6, np.uint64), np.empty(k, np.int64)
+        jit_draw.seeded(np.array(words, np.uint64), state)
+        for _ in range(20):
+            jit_draw.choose(state, n, drawn)
+            assert np.array_equal(drawn, rng.choice(n, k, replace=False))
+
+
 @pytest.mark.parametrize(("split", "share"), [("test", None), ("train", 0.5)])
 def test_the_three_sets_never_share_an_image(store: ImageStore, split: str, share: float | None) -> None:
     sampler = EpisodeSampler(store, SHAPE, split=split, seed=0, labeled_share=share)
