@@ -143,12 +143,15 @@ def gradients(
     before = [] if is_alone else [b.clone() for b in statistics]
     sums = [torch.zeros_like(b, dtype=torch.float32) for b in before]
     totals: dict[str, float] = {}
+    moved = (
+        method.parameters_of(player) if len(method.players) > 1 else None
+    )  # the others stand still: no gradient for them
     for i, episode in batch:
         _set(statistics, before)
         method.progress = (i + 1) / config.n_episodes  # 1 in the last episode
         loss = method.loss(episode.task, episode.query_labels, player)
         numbers = {"": _finite(loss, player, i), **method.notes}
-        (weight * loss).backward()  # type: ignore[no-untyped-call]
+        (weight * loss).backward(inputs=moved)  # type: ignore[no-untyped-call]
         for s, b in zip(sums, statistics, strict=not is_alone):
             s += weight * b
         totals = {name: totals.get(name, 0.0) + weight * number for name, number in numbers.items()}

@@ -108,7 +108,9 @@ class MetaGAN(Method):
         if self.generator is None:
             return on_labels
         real = self.class_scores(_real(embedded), prototypes)
-        fake = self.class_scores(self.embed_fakes(self.made_up(task, player).detach()), prototypes)
+        with torch.no_grad():
+            fakes = self.made_up(task, player)
+        fake = self.class_scores(self.embed_fakes(fakes), prototypes)
         self.notes["real_accuracy"] = float((real.logsumexp(-1) > 0).float().mean())
         self.notes["fake_accuracy"] = float((fake.logsumexp(-1) < 0).float().mean())
         return on_labels - log_p_real(real).mean() - log_p_fake(fake).mean()
