@@ -3,6 +3,7 @@
     SALA_DATA=... python benchmarks/practice.py measure          # writes results/practice/caltech-16.json
     python benchmarks/practice.py tables                         # its tables again
     SALA_DATA=... python benchmarks/practice.py choose           # what the engine's defaults were chosen by: other images
+    SALA_DATA=... python benchmarks/practice.py none             # fits what none-of-these is judged by, on the same images
     python benchmarks/practice.py scale                          # time and memory of a fit on 100,000 images
 
 `measure` needs caltech/caltech-16.zip in $SALA_DATA (16 classes of 50 photos and 100 of background), `choose` tiny-imagenet.
@@ -28,6 +29,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
 from scipy.stats import t as student
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -35,6 +38,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import NearestCentroid
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 
+import sala.belonging
+from sala.belonging import belonging, known_similarity, none_threshold, second_best
 from sala.data.files import Tree
 from sala.data.folder import synset_files
 from sala.data.splits import tieredimagenet_splits
@@ -42,6 +47,7 @@ from sala.encoders import EmbedProgress, embed_files, open_encoder
 from sala.engine import EngineConfig, anchored, fit_labels, normalised, to_tensor
 
 BACKGROUND = "BACKGROUND_Google"
+ASKED = 0.9  # precision of what is set aside as junk: the command's default
 OUT = Path(__file__).parent.parent / "results" / "practice"
 
 
@@ -186,6 +192,7 @@ def measure_setting(made: list[Draw]) -> dict[str, Any]:
     ours: dict[str, list[float]] = {"accuracy": [], "ece": [], "auroc": [], "plain_accuracy": [], "plain_auroc": []}
     others: dict[str, list[float]] = {f"{name}, {how}": [] for name in BASELINES for how in ("default", "tuned")}
     together: list[tuple[np.ndarray, np.ndarray]] = []
+    aside = np.zeros(3, int)  # set aside, of these junk, junk
     for draw in made:
         known = draw.truth >= 0
         for prefix, config in (("", EngineConfig()), ("plain_", EngineConfig(n_steps=0))):
@@ -195,6 +202,8 @@ def measure_setting(made: list[Draw]) -> dict[str, Any]:
             if not prefix:
                 ours["ece"].append(expected_calibration_error(pool.probabilities[known], draw.truth[known]))
                 together.append((pool.probabilities[known], draw.truth[known]))
+                is_aside = set_aside(pool.none_score)
+                aside += is_aside.sum(), (is_aside & ~known).sum(), (~known).sum()
         centre = to_tensor(np.concatenate([draw.support, draw.pool])).mean(0)
         x, p = (normalised(to_tensor(part), centre).numpy() for part in (draw.support, draw.pool))
         for name in BASELINES:
@@ -209,13 +218,20 @@ def measure_setting(made: list[Draw]) -> dict[str, Any]:
         np.concatenate([p for p, _ in together]), np.concatenate([truth for _, truth in together])
     )
     return {
-        "sala": {key: interval(values) for key, values in ours.items()} | {"ece_of_all_draws": pooled},
+        "sala": {key: interval(values) for key, values in ours.items()}
+        | {"ece_of_all_draws": pooled, "asked_precision": ASKED, "set_aside": int(aside[0])}
+        | {"precision": float(aside[1] / aside[0]) if aside[0] else None, "recall": float(aside[1] / aside[2])},
         "others": {
             name: interval(values)
             | {"sala_minus_it": interval([a - b for a, b in zip(ours["accuracy"], values, strict=True)])}
             for name, values in others.items()
         },
     }
+
+
+def set_aside(none_score: np.ndarray) -> np.ndarray:
+    """As `sala label` does."""
+    return none_score > max(min(none_threshold(none_score, ASKED), ASKED), 0.5)
 
 
 def measure(root: Path, n_draws: int, seed: int, shots: list[int]) -> None:
@@ -251,6 +267,10 @@ def print_tables(results: dict[str, Any]) -> None:
             end="",
         )
         print(f" (without refinement {plain}).")
+        precision = "-" if ours["precision"] is None else f"{ours['precision']:.2f}"
+        print(
+            f"Set aside as junk: precision {precision} where {ours['asked_precision']} is asked, recall {ours['recall']:.2f}."
+        )
 
 
 def shown(interval: dict[str, float], digits: int = 1) -> str:
@@ -329,6 +349,109 @@ def best_beta(similarities: np.ndarray, labels: np.ndarray) -> float:
     return float(grid[int(nll.argmin())])
 
 
+# --- none of these: fitted on other images
+
+
+def random_draws(features: np.ndarray, names: np.ndarray, n_draws: int, seed: int) -> Iterator[Draw]:
+    """Tasks of many kinds: few and many classes, one and several shots, equal and unequal sizes, no junk and mostly junk, from
+    many classes or from few."""
+    known = sorted(set(names))
+    mixed = {m: averaged(features, names, m) for m in (1, 2, 4, 8)}
+    grouped = np.concatenate([names[names == name] for name in known])
+    for i in range(n_draws):
+        rng = np.random.default_rng([seed, i])
+        n_way = int(rng.choice([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 50]))
+        among = known if rng.random() < 0.6 else sorted(rng.permutation(known)[: n_way + int(rng.integers(2, 12))])
+        size = int(rng.choice([8, 15, 25, 40]))
+        falling = np.geomspace(size / 8, size, n_way).round().astype(int).clip(1)
+        sizes = [size] * n_way if rng.random() < 0.6 else falling.tolist()
+        share = float(rng.choice([0, 0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 0.8]))
+        n_shot = int(rng.choice([1, 1, 1, 2, 3, 5, 8]))
+        level = int(rng.integers(3))  # some classes are easier than others
+        m = {name: (1, 2, 4, 8)[level + int(rng.integers(2))] for name in known}
+        points = np.concatenate([mixed[m[name]][names == name] for name in known])
+        yield from draws(
+            points, grouped, among, np.empty(0, int), n_shot=n_shot, sizes=sizes,
+            n_junk=round(sum(sizes) * share / (1 - share)), n_draws=1, seed=int(rng.integers(2**31)),
+        )  # fmt: skip
+
+
+def fit_none(root: Path, n_draws: int, seed: int) -> None:
+    """The coefficients of sala/belonging.py: of the draws of even number; the others tell what they are worth."""
+    features, names = tiny(root, n_images=50, split={"train", "val"})  # no test class is looked at
+    rows = []
+    for draw in random_draws(features, names, n_draws, seed):
+        n_way = int(draw.labels.max()) + 1
+        model = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0)).model
+        points = normalised(to_tensor(draw.pool), model.centre)
+        to_first, to_refined = points @ model.first.T, points @ model.refined.T
+        similarity, second = known_similarity(to_first, to_refined), second_best(to_refined)
+        rows.append((similarity, second, n_way, len(draw.labels) / n_way, draw.truth < 0))
+    for name, which in (("ONE_CLASS", lambda n_way: n_way == 1), ("CLASSES", lambda n_way: n_way > 1)):
+        found = evidence_of([row for row in rows[::2] if which(row[2]) and row[4].any()])
+        setattr(sala.belonging, name, tuple(found.round(3).tolist()))
+    quality = {
+        name: none_quality([row for row in rows[1::2] if which(row)])
+        for name, which in {
+            "all": lambda row: True, "1 shot": lambda row: row[3] == 1, "5 and 8 shots": lambda row: row[3] >= 5,
+            "1 class": lambda row: row[2] == 1,
+            "2 to 5 classes": lambda row: 2 <= row[2] <= 5, "16 classes and more": lambda row: row[2] >= 16,
+            "up to 15 % junk": lambda row: row[4].mean() <= 0.15, "40 % junk and more": lambda row: row[4].mean() >= 0.4,
+        }.items()
+    }  # fmt: skip
+    fitted = {name: getattr(sala.belonging, name) for name in ("ONE_CLASS", "CLASSES")}
+    found = {"seed": seed, "n_draws": n_draws, "coefficients": fitted, "quality": quality}
+    write("none.json", found)
+    print(json.dumps(found, indent=1))
+
+
+def evidence_of(rows: list[Any]) -> np.ndarray:
+    """The coefficients of log p(u | none) / p(u | known): of the log-odds of junk, less those of its share in the draw."""
+    terms, offsets, junk, weights = [], [], [], []
+    for similarity, second, n_way, n_shot, is_junk in rows:
+        pool = belonging(similarity, second, n_way, n_shot)
+        u = pool.position(similarity).double().numpy()
+        v = [u, *(np.full(len(u), x) for x in (pool.high, np.log(n_way), np.log(n_shot), pool.middle))]
+        terms.append(np.column_stack([np.ones(len(u)), *v, *(v[i] * v[j] for i in range(5) for j in range(i, 5))]))
+        offsets.append(np.full(len(u), np.log(is_junk.mean() / (1 - is_junk.mean()))))
+        junk.append(is_junk)
+        weights.append(np.full(len(u), 1 / len(u)))
+    return logistic(*(np.concatenate(part) for part in (terms, offsets, junk, weights)))
+
+
+def logistic(terms: np.ndarray, offsets: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Coefficients of the log-odds beyond the offset, with a little ridge on scaled terms."""
+    mean, spread = terms.mean(0), terms.std(0)
+    mean[0], spread[spread < 1e-9] = 0.0, 1.0
+    scaled, sign, weights = (terms - mean) / spread, np.where(truth, 1.0, -1.0), weights / weights.sum()
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        margin = sign * (scaled @ w + offsets)
+        slope = -weights * sign * expit(-margin)
+        ridge = 1e-3 * np.r_[0.0, w[1:]]
+        return float(-(weights * log_expit(margin)).sum() + ridge @ w), scaled.T @ slope + 2 * ridge
+
+    w = minimize(loss, np.zeros(terms.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 2_000}).x
+    return np.r_[w[0] - (mean / spread * w)[1:].sum(), (w / spread)[1:]]
+
+
+def none_quality(rows: list[Any]) -> dict[str, float]:
+    """Over all draws: of the images that are set aside, how many are junk; of junk, how much is set aside."""
+    n_aside = n_right = n_junk = 0
+    gaps, brier = [], []
+    for similarity, second, n_way, n_shot, is_junk in rows:
+        score = 1 - belonging(similarity, second, n_way, n_shot).known(similarity).numpy()
+        is_aside = set_aside(score)
+        n_aside, n_right = n_aside + is_aside.sum(), n_right + (is_aside & is_junk).sum()
+        n_junk += is_junk.sum()
+        gaps.append(abs(score.mean() - is_junk.mean()))
+        brier.append(((score - is_junk) ** 2).mean())
+    return {
+        "draws": len(rows), "precision": round(float(n_right / n_aside), 3), "recall": round(float(n_right / n_junk), 3),
+        "error of the share": round(float(np.mean(gaps)), 3), "Brier score": round(float(np.mean(brier)), 4),
+    }  # fmt: skip
+
+
 def scale(n: int, d: int = 1280, k: int = 50) -> None:
     """A fit on made-up features, of the size that the docs promise."""
     rng = np.random.default_rng(0)
@@ -352,7 +475,7 @@ def scale(n: int, d: int = 1280, k: int = 50) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["measure", "tables", "choose", "scale"])
+    parser.add_argument("what", choices=["measure", "tables", "choose", "none", "scale"])
     parser.add_argument("--draws", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shots", type=int, nargs="+", default=[1, 5])
@@ -369,6 +492,8 @@ def main() -> None:
         root = Path(os.environ.get("SALA_DATA") or sys.exit("set SALA_DATA to the folder with the datasets"))
         if options.what == "measure":
             measure(root, options.draws or 20, options.seed, options.shots)
+        elif options.what == "none":
+            fit_none(root, options.draws or 1_600, options.seed)
         else:
             choose(root, options.draws or 4, options.seed)
 

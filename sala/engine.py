@@ -12,7 +12,7 @@ The interface, all of it on features `[n, d]` of any encoder and any scale:
     fitted.held_out                                              # HeldOut: labelled images without themselves, for reliability
     fitted.model                                                 # LabelModel: predicts on new features
     model.predict(features) -> PoolLabels;  model.save(path);  LabelModel.load(path)
-    none_threshold(none_score, precision=0.9)                    # set aside what scores higher: so many of them are junk
+    sala.belonging.none_threshold(none_score, precision=0.9)     # set aside what scores higher: so many of them are junk
 
 How it works. Features are centred by the mean of all of them and scaled to length 1, so that a product of two is a similarity.
 Prototypes are the means of the labelled images. Each of a few steps gives each pool image a probability for every class and
@@ -34,11 +34,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sala.belonging import (
+    Belonging,
+    TwoGroups,
+    belonging,
+    known_similarity,
+    second_best,
+    two_groups,
+)
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.errors import SalaError
 from sala.stages import one_hot
 
-FORMAT = 1
+FORMAT = 2
 Floats = NDArray[np.float32]
 
 
@@ -53,23 +61,6 @@ class EngineConfig:
     n_label_next: int = 50
     prior: tuple[float, float, float] = (4.60, 1.42, -0.24)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
-
-
-@dataclass(frozen=True)
-class TwoGroups:
-    """Similarities as a mixture of two normal distributions of one width: of images of no class, and of some class."""
-
-    none_mean: float
-    known_mean: float
-    variance: float
-    none_share: float
-
-    def known(self, similarity: Tensor) -> Tensor:
-        """The probability to be of a known class: with one width it is logistic, and so never falls with similarity."""
-        gap = max(self.known_mean - self.none_mean, 1e-6)
-        middle = (self.known_mean + self.none_mean) / 2
-        log_odds = math.log((1 - self.none_share) / self.none_share)
-        return torch.sigmoid(gap / self.variance * (similarity - middle) + log_odds)
 
 
 @dataclass(frozen=True)
@@ -92,7 +83,7 @@ class LabelModel:
     centre: Tensor  # [d]
     first: Tensor  # [k, d], of the labelled images alone
     refined: Tensor  # [k, d]
-    groups: TwoGroups
+    belonging: Belonging
     inverse_temperature: float
     config: EngineConfig = field(default_factory=EngineConfig)
     note: dict[str, Any] = field(default_factory=dict)  # for the caller: encoder, date, ...
@@ -107,7 +98,7 @@ class LabelModel:
     def _describe(self, points: Tensor, to_first: Tensor, to_refined: Tensor) -> PoolLabels:
         similarities = anchored(to_refined, to_first, self.config.anchor)
         p = (self.inverse_temperature * similarities).softmax(-1)
-        known = self.groups.known(known_similarity(to_first, to_refined))
+        known = self.belonging.known(known_similarity(to_first, to_refined))
         top = p.topk(min(2, p.shape[1]), -1).indices
         return PoolLabels(
             probabilities=p.numpy(),
@@ -125,7 +116,7 @@ class LabelModel:
             "format": FORMAT,
             "kind": "label-model",
             "classes": list(self.classes),
-            "groups": vars(self.groups),
+            "belonging": vars(self.belonging),
             "inverse_temperature": self.inverse_temperature,
             "config": vars(self.config),
             "note": self.note,
@@ -141,7 +132,7 @@ class LabelModel:
             config = EngineConfig(**(note["config"] | {"prior": tuple(note["config"]["prior"])}))
             model = cls(
                 tuple(map(str, note["classes"])), tensors["centre"], tensors["first"], tensors["refined"],
-                TwoGroups(**{k: float(v) for k, v in note["groups"].items()}), float(note["inverse_temperature"]), config,
+                Belonging(**note["belonging"]), float(note["inverse_temperature"]), config,
                 dict(note["note"]),
             )  # fmt: skip
             shape = (len(model.classes), len(model.centre))
@@ -190,11 +181,12 @@ def fit_labels(
     sums, used = refine(points, support_sums, config)
     first, refined = unit(support_sums), unit(sums)
     to_first, to_refined = points @ first.T, points @ refined.T
-    groups = two_groups(known_similarity(to_first, to_refined), second_best(to_refined))
-    prior = temperature_prior(groups, len(names), config)
+    similarity, second = known_similarity(to_first, to_refined), second_best(to_refined)
+    prior = temperature_prior(two_groups(similarity, second), len(names), config)
+    membership = belonging(similarity, second, len(names), len(support) / len(names))
     held_out = leave_one_out(support, y, sums, support_sums, config)
     beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
-    model = LabelModel(names, centre, first, refined, groups, beta, config)
+    model = LabelModel(names, centre, first, refined, membership, beta, config)
     described = model._describe(points, to_first, to_refined)
     left_out = HeldOut((beta * held_out[0]).softmax(-1).numpy(), held_out[1].numpy())
     return Fitted(model, PoolLabels(**(vars(described) | {"used": used.numpy()})), left_out)
@@ -255,43 +247,6 @@ def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:
     return (1 - anchor) * refined + anchor * first
 
 
-def second_best(similarities: Tensor) -> Tensor:  # [n, k] -> [n]
-    """How similar an image is to the best of the classes that it does not belong to; 0, the mean, where there is one class."""
-    if similarities.shape[1] < 2:
-        return torch.zeros(len(similarities))
-    return similarities.topk(2, -1).values[:, 1]
-
-
-def known_similarity(to_first: Tensor, to_refined: Tensor) -> Tensor:  # [n, k], [n, k] -> [n]
-    """To the best refined prototype and to the best first one, on average: junk that was let in has moved only the former."""
-    return (to_refined.amax(-1) + to_first.amax(-1)) / 2
-
-
-def two_groups(best: Tensor, second: Tensor, n_steps: int = 20) -> TwoGroups:
-    """Known images and others by their best similarity, without a label.
-
-    Of an image of no class the best similarity is to a wrong class, as is the second best one of a known image. So the
-    second best similarities of the whole pool tell how the former are distributed; where the best lie above that,
-    there are known images (the two-groups model of Efron, Statistical Science 2008). Expectation-maximisation with the
-    mean of the first group held.
-    """
-    if len(best) < 2:
-        return TwoGroups(0.0, 0.5, 0.05, 0.1)
-    none_mean = float(second.mean())
-    variance = max(float(second.var()), 1e-4)
-    share = min(max(2 * float((best < second.median()).float().mean()), 0.02), 0.98)
-    top_mean = float(best.sort().values[int(len(best) * share) :].mean()) if share < 0.98 else float(best.max())
-    known_mean = max(top_mean, none_mean + 0.02)
-    for _ in range(n_steps):
-        g = TwoGroups(none_mean, known_mean, variance, share).known(best)
-        total = float(g.sum()) + 1e-6
-        share = min(max(1 - total / len(best), 0.02), 0.98)
-        known_mean = max(float((g * best).sum()) / total, none_mean + 0.02)
-        spread = g * (best - known_mean).square() + (1 - g) * (best - none_mean).square()
-        variance = max(float(spread.mean()), 1e-4)
-    return TwoGroups(none_mean, known_mean, variance, share)
-
-
 def temperature_prior(groups: TwoGroups, n_way: int, config: EngineConfig) -> float:
     """The inverse temperature of probabilities, from what the pool itself tells; coefficients fitted on other data.
 
@@ -330,26 +285,6 @@ def fit_temperature(similarities: Tensor, labels: Tensor, prior: float, strength
     logits = grid[:, None, None] * similarities.double()
     nll = -logits.log_softmax(-1)[:, torch.arange(len(labels)), labels].sum(-1)
     return float(grid[(nll + strength / 2 * (grid / prior).log().square()).argmin()])
-
-
-def none_threshold(none_score: Floats, precision: float = 0.9) -> float:
-    """The lowest score such that of the images which score higher the wanted share is expected to be of no class.
-
-    Infinite where no image is that surely junk.
-    """
-    if not 0 < precision <= 1:
-        raise SalaError(f"precision is a share above 0 and up to 1; got {precision:g}")
-    falling = np.sort(np.asarray(none_score, np.float64))[::-1]
-    expected = np.cumsum(falling) / np.arange(1, len(falling) + 1)
-    n_aside = int((expected >= precision).sum())  # expected falls: a running mean of falling numbers
-    if n_aside == 0:
-        return math.inf
-    last = float(falling[n_aside - 1])
-    if n_aside < len(falling) and falling[n_aside] == last:  # equals go together, and together they are too many
-        return last
-    return float(
-        np.nextafter(np.float32(last), np.float32(-math.inf))
-    )  # float32, as the scores that are compared with it
 
 
 def label_next(points: Tensor, probabilities: Tensor, known: Tensor, n: int) -> Tensor:  # -> [m] rows

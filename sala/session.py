@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sala.belonging import none_threshold
 from sala.collection import Collection
 from sala.encoders.base import Features
-from sala.engine import PoolLabels, fit_labels, none_threshold
+from sala.engine import PoolLabels, fit_labels
 from sala.errors import SalaError
 from sala.journal import Journal
 

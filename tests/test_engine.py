@@ -9,19 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from sala.engine import (
-    EngineConfig,
-    LabelModel,
-    TwoGroups,
-    fit_labels,
-    fit_temperature,
-    leave_one_out,
-    none_threshold,
-    normalised,
-    refine,
-    two_groups,
-    unit,
-)
+from sala.belonging import CLASSES, ONE_CLASS, Belonging, TwoGroups, belonging, none_threshold, two_groups
+from sala.engine import EngineConfig, LabelModel, fit_labels, fit_temperature, leave_one_out, normalised, refine, unit
 from sala.errors import SalaError
 
 
@@ -102,6 +91,44 @@ def test_refinement_equals_its_slow_twin() -> None:
             slow_next += weight[:, None] * u
         slow = slow_next
     torch.testing.assert_close(refine(x, sums, config)[0], slow, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("n_way", "coefficients"), [(1, ONE_CLASS), (7, CLASSES)])
+def test_evidence_is_a_quadratic_form(n_way: int, coefficients: tuple[float, ...]) -> None:
+    pool = Belonging(low=0.1, high=0.6, middle=0.7, n_way=n_way, n_shot=3, none_share=0.2)
+    for similarity in (0.05, 0.2, 0.4, 0.7):
+        v = [1, (similarity - 0.1) / 0.5, 0.6, np.log(n_way), np.log(3), 0.7]
+        terms = v + [v[i] * v[j] for i in range(1, 6) for j in range(i, 6)]
+        expected = sum(c * term for c, term in zip(coefficients, terms, strict=True))
+        x = torch.tensor(similarity, dtype=torch.float64)
+        assert float(pool.evidence(x)) == pytest.approx(expected)
+        odds = np.exp(expected) * 0.2 / 0.8
+        assert float(pool.known(x)) == pytest.approx(1 / (1 + odds))
+
+
+def test_the_more_similar_the_less_probably_junk() -> None:
+    s = torch.linspace(-0.5, 1.5, 400)
+    for n_way in (1, 2, 5, 16, 50, 200):
+        for n_shot in (1, 2.5, 5, 20):
+            for low, high, middle in ((0.0, 0.2, 0.1), (0.1, 0.6, 0.7), (0.3, 0.9, 0.9), (0.2, 0.5, -0.3)):
+                known = Belonging(low, high, middle, n_way, n_shot, 0.3).known(s)
+                assert (known.diff() >= 0).all(), (n_way, n_shot, low, high, middle)
+
+
+def test_the_share_of_junk_is_the_mean_of_its_probabilities_and_of_the_usual() -> None:
+    torch.manual_seed(0)
+    for n_junk in (0, 40, 200):
+        similarity = torch.cat([0.6 + 0.1 * torch.randn(200), 0.15 + 0.07 * torch.randn(n_junk)])
+        second = 0.12 + 0.05 * torch.randn(len(similarity))
+        found = belonging(similarity, second, n_way=8, n_shot=5)
+        none = 1 - found.known(similarity)
+        assert found.none_share == pytest.approx((float(none.sum()) + 1) / (len(none) + 10), abs=1e-4)
+        assert found.none_share == pytest.approx(n_junk / len(none), abs=0.06)
+
+
+def test_a_pool_of_one_image_says_nothing_of_itself() -> None:
+    lonely = belonging(torch.tensor([0.2]), torch.tensor([0.1]), n_way=3, n_shot=1)
+    assert lonely == belonging(torch.empty(0), torch.empty(0), n_way=3, n_shot=1)
 
 
 def test_two_groups_finds_shares_and_means() -> None:

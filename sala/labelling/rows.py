@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.engine import Floats, PoolLabels, none_threshold
+from sala.belonging import none_threshold
+from sala.engine import Floats, PoolLabels
 
 SURE, DOUBTFUL, NONE_OF_THESE = "sure", "doubtful", "none-of-these"
 

@@ -1,0 +1,163 @@
+"""Is an image of any of the classes at all? What its similarities to their prototypes say about that.
+
+Two questions are asked of a pool without a label. During refinement: which images may move the prototypes
+(`two_groups`). In the end: with which probability is an image of none of the classes (`belonging`), so that junk can be
+set aside at a chosen precision (`none_threshold`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sala.errors import SalaError
+
+# Of `Belonging.evidence`, fitted on other data (docs/practice.md): of 1; u, h, k, s, q; and their products uu, uh, uk, ... qq
+ONE_CLASS: tuple[float, ...] = (
+    -0.917, -1.072, 0.588, 0.0, -0.434, -1.144, -0.238, -4.098, 0.0, -0.692, -0.123, 4.893, 0.0, 0.407, 1.532,
+    0.0, 0.0, 0.0, -0.01, 0.288, -0.575,
+)  # fmt: skip
+CLASSES: tuple[float, ...] = (
+    1.951, -0.8, -0.373, -0.654, 0.214, 1.55, -1.308, -5.026, 0.932, -0.533, -3.213, 2.29, -0.1, 0.184, 0.535,
+    0.069, -0.023, -0.886, 0.003, -0.127, 2.417,
+)  # fmt: skip
+EXPECTED, STRENGTH = 0.1, 10.0  # junk where nothing is known, and how many images that counts for
+
+
+@dataclass(frozen=True)
+class TwoGroups:
+    """Similarities as a mixture of two normal distributions of one width: of images of no class, and of some class."""
+
+    none_mean: float
+    known_mean: float
+    variance: float
+    none_share: float
+
+    def known(self, similarity: Tensor) -> Tensor:
+        """The probability to be of a known class: with one width it is logistic, and so never falls with similarity."""
+        gap = max(self.known_mean - self.none_mean, 1e-6)
+        middle = (self.known_mean + self.none_mean) / 2
+        log_odds = math.log((1 - self.none_share) / self.none_share)
+        return torch.sigmoid(gap / self.variance * (similarity - middle) + log_odds)
+
+
+def second_best(similarities: Tensor) -> Tensor:  # [n, k] -> [n]
+    """How similar an image is to the best of the classes that it does not belong to; 0, the mean, where there is one class."""
+    if similarities.shape[1] < 2:
+        return torch.zeros(len(similarities))
+    return similarities.topk(2, -1).values[:, 1]
+
+
+def known_similarity(to_first: Tensor, to_refined: Tensor) -> Tensor:  # [n, k], [n, k] -> [n]
+    """To the best refined prototype and to the best first one, on average: junk that was let in has moved only the former."""
+    return (to_refined.amax(-1) + to_first.amax(-1)) / 2
+
+
+def two_groups(best: Tensor, second: Tensor, n_steps: int = 20) -> TwoGroups:
+    """Known images and others by their best similarity, without a label.
+
+    Of an image of no class the best similarity is to a wrong class, as is the second best one of a known image. So the
+    second best similarities of the whole pool tell how the former are distributed; where the best lie above that,
+    there are known images (the two-groups model of Efron, Statistical Science 2008). Expectation-maximisation with the
+    mean of the first group held.
+    """
+    if len(best) < 2:
+        return TwoGroups(0.0, 0.5, 0.05, 0.1)
+    none_mean = float(second.mean())
+    variance = max(float(second.var()), 1e-4)
+    share = min(max(2 * float((best < second.median()).float().mean()), 0.02), 0.98)
+    top_mean = float(best.sort().values[int(len(best) * share) :].mean()) if share < 0.98 else float(best.max())
+    known_mean = max(top_mean, none_mean + 0.02)
+    for _ in range(n_steps):
+        g = TwoGroups(none_mean, known_mean, variance, share).known(best)
+        total = float(g.sum()) + 1e-6
+        share = min(max(1 - total / len(best), 0.02), 0.98)
+        known_mean = max(float((g * best).sum()) / total, none_mean + 0.02)
+        spread = g * (best - known_mean).square() + (1 - g) * (best - none_mean).square()
+        variance = max(float(spread.mean()), 1e-4)
+    return TwoGroups(none_mean, known_mean, variance, share)
+
+
+@dataclass(frozen=True)
+class Belonging:
+    """The probability to be of a known class as a function of `known_similarity`; it never falls.
+
+    u = (similarity - low) / (high - low) is 0 for an image as similar as to classes that it is not of, and 1 for the better
+    known images. How much u says depends on how alike the images of a class are (h = high), on the logarithms of the
+    number of classes (k: among many, some class is always near) and of labelled images a class (s), and on where the
+    pool's median is (q). That was learned on tasks from other images, as log p(u | none) / p(u | known), a quadratic
+    form in (u, h, k, s, q). The share of junk is estimated from the pool itself.
+    """
+
+    low: float
+    high: float
+    middle: float  # u of the pool's median
+    n_way: int
+    n_shot: float
+    none_share: float
+
+    def evidence(self, similarity: Tensor) -> Tensor:
+        """log p(similarity | none) / p(similarity | known)"""
+        c = np.array(CLASSES if self.n_way > 1 else ONE_CLASS)
+        pool = (self.high, math.log(self.n_way), math.log(self.n_shot), self.middle)
+        products = [a * b for i, a in enumerate(pool) for b in pool[i:]]
+        base, slope = float(c[0] + c[2:6] @ pool + c[11:] @ products), float(c[1] + c[7:11] @ pool)
+        curvature = float(c[6])
+        u = self.position(similarity)
+        if curvature:  # beyond its turn the form would rise with similarity: it stays where it is
+            turn = -slope / (2 * curvature)
+            u = u.clamp_max(turn) if curvature > 0 else u.clamp_min(turn)
+        return base + slope * u + curvature * u * u
+
+    def position(self, similarity: Tensor) -> Tensor:
+        """u"""
+        return ((similarity - self.low) / max(self.high - self.low, 1e-3)).clamp(-1, 2)
+
+    def known(self, similarity: Tensor) -> Tensor:
+        return torch.sigmoid(math.log((1 - self.none_share) / self.none_share) - self.evidence(similarity))
+
+
+def belonging(similarity: Tensor, second: Tensor, n_way: int, n_shot: float, n_steps: int = 200) -> Belonging:
+    """Of a pool: its `known_similarity` and `second_best`; and the share of junk with the highest likelihood, drawn to a few
+    images' worth of what is usual (expectation-maximisation, as Saerens et al., Neural Computation 2002)."""
+    if len(similarity) < 2:
+        return Belonging(0.0, 0.6, 0.7, n_way, n_shot, EXPECTED)
+    high, median = (at(similarity, q) for q in (0.9, 0.5))
+    found = Belonging(float(second.mean()), high, 0.0, n_way, n_shot, EXPECTED)
+    found = replace(found, middle=float(found.position(torch.tensor(median))))
+    evidence, share = found.evidence(similarity), found.none_share
+    for _ in range(n_steps):
+        none = torch.sigmoid(evidence + math.log(share / (1 - share)))
+        before, share = share, (float(none.sum()) + STRENGTH * EXPECTED) / (len(none) + STRENGTH)
+        if abs(share - before) < 1e-5:
+            break
+    return replace(found, none_share=share)
+
+
+def at(values: Tensor, quantile: float) -> float:
+    return float(values.kthvalue(1 + int(quantile * (len(values) - 1))).values)
+
+
+def none_threshold(none_score: NDArray[np.float32], precision: float = 0.9) -> float:
+    """The lowest score such that of the images which score higher the wanted share is expected to be of no class.
+
+    Infinite where no image is that surely junk.
+    """
+    if not 0 < precision <= 1:
+        raise SalaError(f"precision is a share above 0 and up to 1; got {precision:g}")
+    falling = np.sort(np.asarray(none_score, np.float64))[::-1]
+    expected = np.cumsum(falling) / np.arange(1, len(falling) + 1)
+    n_aside = int((expected >= precision).sum())  # expected falls: a running mean of falling numbers
+    if n_aside == 0:
+        return math.inf
+    last = float(falling[n_aside - 1])
+    if n_aside < len(falling) and falling[n_aside] == last:  # equals go together, and together they are too many
+        return last
+    return float(
+        np.nextafter(np.float32(last), np.float32(-math.inf))
+    )  # float32, as the scores that are compared with it
