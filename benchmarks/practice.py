@@ -39,7 +39,7 @@ from sklearn.neighbors import NearestCentroid
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 
 import sala.belonging
-from sala.belonging import belonging, known_similarity, none_threshold, second_best
+from sala.belonging import Belonging, fitted_to, known_similarity, none_threshold, second_best, trusted
 from sala.data.files import Tree
 from sala.data.folder import synset_files
 from sala.data.splits import tieredimagenet_splits
@@ -188,7 +188,8 @@ def interval(values: list[float]) -> dict[str, float]:
     return {"mean": float(x.mean()), "ci95": float(student.ppf(0.975, len(x) - 1) * x.std(ddof=1) / len(x) ** 0.5)}
 
 
-def measure_setting(made: list[Draw]) -> dict[str, Any]:
+def measure_setting(made: list[Draw], measured: dict[str, Any] | None) -> dict[str, Any]:
+    """`measured`: what was measured of the others on these draws before, which spares most of the time."""
     ours: dict[str, list[float]] = {"accuracy": [], "ece": [], "auroc": [], "plain_accuracy": [], "plain_auroc": []}
     others: dict[str, list[float]] = {f"{name}, {how}": [] for name in BASELINES for how in ("default", "tuned")}
     together: list[tuple[np.ndarray, np.ndarray]] = []
@@ -206,7 +207,7 @@ def measure_setting(made: list[Draw]) -> dict[str, Any]:
                 aside += is_aside.sum(), (is_aside & ~known).sum(), (~known).sum()
         centre = to_tensor(np.concatenate([draw.support, draw.pool])).mean(0)
         x, p = (normalised(to_tensor(part), centre).numpy() for part in (draw.support, draw.pool))
-        for name in BASELINES:
+        for name in BASELINES if measured is None else ():
             for how, options in (("default", {}), ("tuned", tuned_options(name, x, draw.labels, p))):
                 if how == "tuned" and not options:
                     others[f"{name}, {how}"].append(others[f"{name}, default"][-1])
@@ -221,7 +222,9 @@ def measure_setting(made: list[Draw]) -> dict[str, Any]:
         "sala": {key: interval(values) for key, values in ours.items()}
         | {"ece_of_all_draws": pooled, "asked_precision": ASKED, "set_aside": int(aside[0])}
         | {"precision": float(aside[1] / aside[0]) if aside[0] else None, "recall": float(aside[1] / aside[2])},
-        "others": {
+        "others": measured
+        if measured is not None
+        else {
             name: interval(values)
             | {"sala_minus_it": interval([a - b for a, b in zip(ours["accuracy"], values, strict=True)])}
             for name, values in others.items()
@@ -234,11 +237,12 @@ def set_aside(none_score: np.ndarray) -> np.ndarray:
     return none_score > max(min(none_threshold(none_score, ASKED), ASKED), 0.5)
 
 
-def measure(root: Path, n_draws: int, seed: int, shots: list[int]) -> None:
+def measure(root: Path, n_draws: int, seed: int, shots: list[int], only_sala: bool) -> None:
     features, names = caltech(root)
     known, junk = sorted(set(names) - {BACKGROUND}), np.flatnonzero(names == BACKGROUND)
-    path, results = OUT / "caltech-16.json", {}
-    if path.is_file() and len(shots) == 1:  # the other shots were measured before
+    name = "caltech-16.json" if not seed else f"caltech-16-seed{seed}.json"
+    path, results = OUT / name, {}
+    if path.is_file() and (len(shots) == 1 or only_sala):  # the rest was measured before
         results = json.loads(path.read_text(encoding="utf-8"))["results"]
     for n_shot in shots:
         settings = {
@@ -248,8 +252,10 @@ def measure(root: Path, n_draws: int, seed: int, shots: list[int]) -> None:
         }
         for title, shape in settings.items():
             made = list(draws(features, names, known, junk, n_shot=n_shot, n_draws=n_draws, seed=seed, **shape))
-            results[f"{title}, {n_shot} shot"] = measure_setting(made)
-            write("caltech-16.json", {"seed": seed, "n_draws": n_draws, "results": results})
+            key = f"{title}, {n_shot} shot"
+            measured = results.get(key, {}).get("others", {}) if only_sala else None
+            results[key] = measure_setting(made, measured)
+            write(name, {"seed": seed, "n_draws": n_draws, "results": results})
     print_tables(results)
 
 
@@ -379,24 +385,24 @@ def random_draws(features: np.ndarray, names: np.ndarray, n_draws: int, seed: in
 def fit_none(root: Path, n_draws: int, seed: int) -> None:
     """The coefficients of sala/belonging.py: of the draws of even number; the others tell what they are worth."""
     features, names = tiny(root, n_images=50, split={"train", "val"})  # no test class is looked at
-    rows = []
+    pools = []
     for draw in random_draws(features, names, n_draws, seed):
-        n_way = int(draw.labels.max()) + 1
         model = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0)).model
         points = normalised(to_tensor(draw.pool), model.centre)
-        to_first, to_refined = points @ model.first.T, points @ model.refined.T
-        similarity, second = known_similarity(to_first, to_refined), second_best(to_refined)
-        rows.append((similarity, second, n_way, len(draw.labels) / n_way, draw.truth < 0))
+        similarities = (torch.sort(points @ part.T, dim=1).values[:, -2:] for part in (model.first, model.refined))
+        pools.append(PoolSimilarities(*similarities, model.belonging, draw.truth < 0))
     for name, which in (("ONE_CLASS", lambda n_way: n_way == 1), ("CLASSES", lambda n_way: n_way > 1)):
-        found = evidence_of([row for row in rows[::2] if which(row[2]) and row[4].any()])
+        found = evidence_of([pool for pool in pools[::2] if which(pool.described.n_way) and pool.is_junk.any()])
         setattr(sala.belonging, name, tuple(found.round(3).tolist()))
     quality = {
-        name: none_quality([row for row in rows[1::2] if which(row)])
+        name: none_quality([pool for pool in pools[1::2] if which(pool)])
         for name, which in {
-            "all": lambda row: True, "1 shot": lambda row: row[3] == 1, "5 and 8 shots": lambda row: row[3] >= 5,
-            "1 class": lambda row: row[2] == 1,
-            "2 to 5 classes": lambda row: 2 <= row[2] <= 5, "16 classes and more": lambda row: row[2] >= 16,
-            "up to 15 % junk": lambda row: row[4].mean() <= 0.15, "40 % junk and more": lambda row: row[4].mean() >= 0.4,
+            "all": lambda pool: True, "1 shot": lambda pool: pool.described.n_shot == 1,
+            "5 and 8 shots": lambda pool: pool.described.n_shot >= 5, "1 class": lambda pool: pool.described.n_way == 1,
+            "2 to 5 classes": lambda pool: 2 <= pool.described.n_way <= 5,
+            "16 classes and more": lambda pool: pool.described.n_way >= 16,
+            "up to 15 % junk": lambda pool: pool.is_junk.mean() <= 0.15,
+            "40 % junk and more": lambda pool: pool.is_junk.mean() >= 0.4,
         }.items()
     }  # fmt: skip
     fitted = {name: getattr(sala.belonging, name) for name in ("ONE_CLASS", "CLASSES")}
@@ -405,17 +411,36 @@ def fit_none(root: Path, n_draws: int, seed: int) -> None:
     print(json.dumps(found, indent=1))
 
 
-def evidence_of(rows: list[Any]) -> np.ndarray:
-    """The coefficients of log p(u | none) / p(u | known): of the log-odds of junk, less those of its share in the draw."""
+@dataclass(frozen=True)
+class PoolSimilarities:
+    """Of a pool: similarities to the second best and the best prototype, first and refined, and the truth."""
+
+    to_first: torch.Tensor
+    to_refined: torch.Tensor
+    described: Belonging
+    is_junk: np.ndarray
+
+    def fitted(self, trust: float) -> tuple[torch.Tensor, Belonging]:
+        second = trust * second_best(self.to_refined) + (1 - trust) * second_best(self.to_first)
+        similarity = known_similarity(self.to_first, self.to_refined, trust)
+        return similarity, fitted_to(similarity, second, self.described.n_way, self.described.n_shot, trust)
+
+
+def evidence_of(pools: list[PoolSimilarities]) -> np.ndarray:
+    """The coefficients of log p(u | none) / p(u | known): of the log-odds of junk, less those of its share in the draw. In
+    both ways in which `belonging` asks: by the first prototypes alone, and by both, as far as the refined are trusted."""
     terms, offsets, junk, weights = [], [], [], []
-    for similarity, second, n_way, n_shot, is_junk in rows:
-        pool = belonging(similarity, second, n_way, n_shot)
-        u = pool.position(similarity).double().numpy()
-        v = [u, *(np.full(len(u), x) for x in (pool.high, np.log(n_way), np.log(n_shot), pool.middle))]
-        terms.append(np.column_stack([np.ones(len(u)), *v, *(v[i] * v[j] for i in range(5) for j in range(i, 5))]))
-        offsets.append(np.full(len(u), np.log(is_junk.mean() / (1 - is_junk.mean()))))
-        junk.append(is_junk)
-        weights.append(np.full(len(u), 1 / len(u)))
+    for pool in pools:
+        share = pool.is_junk.mean()
+        for trust in (0.0, trusted(share)):
+            similarity, found = pool.fitted(trust)
+            u = found.position(similarity).double().numpy()
+            described = (found.high, np.log(found.n_way), np.log(found.n_shot), found.middle)
+            v = [u, *(np.full(len(u), x) for x in described)]
+            terms.append(np.column_stack([np.ones(len(u)), *v, *(v[i] * v[j] for i in range(5) for j in range(i, 5))]))
+            offsets.append(np.full(len(u), np.log(share / (1 - share))))
+            junk.append(pool.is_junk)
+            weights.append(np.full(len(u), 1 / len(u)))
     return logistic(*(np.concatenate(part) for part in (terms, offsets, junk, weights)))
 
 
@@ -435,20 +460,24 @@ def logistic(terms: np.ndarray, offsets: np.ndarray, truth: np.ndarray, weights:
     return np.r_[w[0] - (mean / spread * w)[1:].sum(), (w / spread)[1:]]
 
 
-def none_quality(rows: list[Any]) -> dict[str, float]:
+def none_quality(pools: list[PoolSimilarities]) -> dict[str, float]:
     """Over all draws: of the images that are set aside, how many are junk; of junk, how much is set aside."""
     n_aside = n_right = n_junk = 0
-    gaps, brier = [], []
-    for similarity, second, n_way, n_shot, is_junk in rows:
-        score = 1 - belonging(similarity, second, n_way, n_shot).known(similarity).numpy()
+    gaps, brier, auroc = [], [], []
+    for pool in pools:
+        _, before = pool.fitted(0.0)
+        similarity, found = pool.fitted(trusted(before.none_share))
+        score = 1 - found.known(similarity).numpy()
         is_aside = set_aside(score)
-        n_aside, n_right = n_aside + is_aside.sum(), n_right + (is_aside & is_junk).sum()
-        n_junk += is_junk.sum()
-        gaps.append(abs(score.mean() - is_junk.mean()))
-        brier.append(((score - is_junk) ** 2).mean())
+        n_aside, n_right = n_aside + is_aside.sum(), n_right + (is_aside & pool.is_junk).sum()
+        n_junk += pool.is_junk.sum()
+        gaps.append(abs(found.none_share - pool.is_junk.mean()))
+        brier.append(((score - pool.is_junk) ** 2).mean())
+        auroc += [roc_auc_score(pool.is_junk, score)] if pool.is_junk.any() else []
     return {
-        "draws": len(rows), "precision": round(float(n_right / n_aside), 3), "recall": round(float(n_right / n_junk), 3),
+        "draws": len(pools), "precision": round(float(n_right / n_aside), 3), "recall": round(float(n_right / n_junk), 3),
         "error of the share": round(float(np.mean(gaps)), 3), "Brier score": round(float(np.mean(brier)), 4),
+        "AUROC": round(float(np.mean(auroc)), 4),
     }  # fmt: skip
 
 
@@ -479,6 +508,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shots", type=int, nargs="+", default=[1, 5])
+    parser.add_argument("--only-sala", action="store_true", help="leave the others as they were measured, if they were")
     parser.add_argument("--images", type=int, default=100_000)
     parser.add_argument("--threads", type=int, default=None)
     options = parser.parse_args()
@@ -491,7 +521,7 @@ def main() -> None:
     else:
         root = Path(os.environ.get("SALA_DATA") or sys.exit("set SALA_DATA to the folder with the datasets"))
         if options.what == "measure":
-            measure(root, options.draws or 20, options.seed, options.shots)
+            measure(root, options.draws or 20, options.seed, options.shots, options.only_sala)
         elif options.what == "none":
             fit_none(root, options.draws or 1_600, options.seed)
         else:

@@ -19,12 +19,12 @@ from sala.errors import SalaError
 
 # Of `Belonging.evidence`, fitted on other data (docs/practice.md): of 1; u, h, k, s, q; and their products uu, uh, uk, ... qq
 ONE_CLASS: tuple[float, ...] = (
-    -0.917, -1.072, 0.588, 0.0, -0.434, -1.144, -0.238, -4.098, 0.0, -0.692, -0.123, 4.893, 0.0, 0.407, 1.532,
-    0.0, 0.0, 0.0, -0.01, 0.288, -0.575,
+    -0.919, -1.042, 1.118, 0.0, -0.525, -1.252, -0.254, -4.094, 0.0, -0.733, -0.111, 4.928, 0.0, 0.336, 2.007,
+    0.0, 0.0, 0.0, 0.004, 0.268, -0.643,
 )  # fmt: skip
 CLASSES: tuple[float, ...] = (
-    1.951, -0.8, -0.373, -0.654, 0.214, 1.55, -1.308, -5.026, 0.932, -0.533, -3.213, 2.29, -0.1, 0.184, 0.535,
-    0.069, -0.023, -0.886, 0.003, -0.127, 2.417,
+    1.559, -1.331, 0.517, -0.373, 0.248, 0.226, -1.139, -5.595, 0.894, -0.573, -2.495, 2.205, -0.251, 0.165,
+    0.655, 0.059, -0.045, -0.966, 0.03, -0.1, 3.386,
 )  # fmt: skip
 EXPECTED, STRENGTH = 0.1, 10.0  # junk where nothing is known, and how many images that counts for
 
@@ -53,9 +53,10 @@ def second_best(similarities: Tensor) -> Tensor:  # [n, k] -> [n]
     return similarities.topk(2, -1).values[:, 1]
 
 
-def known_similarity(to_first: Tensor, to_refined: Tensor) -> Tensor:  # [n, k], [n, k] -> [n]
-    """To the best refined prototype and to the best first one, on average: junk that was let in has moved only the former."""
-    return (to_refined.amax(-1) + to_first.amax(-1)) / 2
+def known_similarity(to_first: Tensor, to_refined: Tensor, trust: float = 0.5) -> Tensor:  # [n, k], [n, k] -> [n]
+    """To the best refined prototype and to the best first one, between the two: junk that was let in has moved only the
+    former."""
+    return trust * to_refined.amax(-1) + (1 - trust) * to_first.amax(-1)
 
 
 def two_groups(best: Tensor, second: Tensor, n_steps: int = 20) -> TwoGroups:
@@ -100,6 +101,10 @@ class Belonging:
     n_way: int
     n_shot: float
     none_share: float
+    trust: float  # in the refined prototypes against the first ones, in `known_similarity`
+
+    def of(self, to_first: Tensor, to_refined: Tensor) -> Tensor:  # [n, k], [n, k] -> [n]
+        return self.known(known_similarity(to_first, to_refined, self.trust))
 
     def evidence(self, similarity: Tensor) -> Tensor:
         """log p(similarity | none) / p(similarity | known)"""
@@ -122,13 +127,31 @@ class Belonging:
         return torch.sigmoid(math.log((1 - self.none_share) / self.none_share) - self.evidence(similarity))
 
 
-def belonging(similarity: Tensor, second: Tensor, n_way: int, n_shot: float, n_steps: int = 200) -> Belonging:
-    """Of a pool: its `known_similarity` and `second_best`; and the share of junk with the highest likelihood, drawn to a few
-    images' worth of what is usual (expectation-maximisation, as Saerens et al., Neural Computation 2002)."""
+def belonging(to_first: Tensor, to_refined: Tensor, n_shot: float) -> Belonging:  # [n, k], [n, k]
+    """Of a pool: first by the first prototypes, which junk cannot have moved. The less junk there seems to be, the more the
+    refined ones are trusted then."""
+    n_way = to_first.shape[1]
+    before = fitted_to(to_first.amax(-1), second_best(to_first), n_way, n_shot, trust=0.0)
+    trust = trusted(before.none_share)
+    second = trust * second_best(to_refined) + (1 - trust) * second_best(to_first)
+    return fitted_to(known_similarity(to_first, to_refined, trust), second, n_way, n_shot, trust)
+
+
+def trusted(none_share: float) -> float:
+    """How much the refined prototypes count where so much of the pool is junk. The square was chosen with the coefficients."""
+    return (1 - none_share) ** 2
+
+
+def fitted_to(
+    similarity: Tensor, second: Tensor, n_way: int, n_shot: float, trust: float, n_steps: int = 200
+) -> Belonging:
+    """To similarities to the best and to the second best prototype: their range, and the share of junk with the highest
+    likelihood, drawn to a few images' worth of what is usual (expectation-maximisation, as Saerens et al., Neural
+    Computation 2002)."""
     if len(similarity) < 2:
-        return Belonging(0.0, 0.6, 0.7, n_way, n_shot, EXPECTED)
+        return Belonging(0.0, 0.6, 0.7, n_way, n_shot, EXPECTED, trust)
     high, median = (at(similarity, q) for q in (0.9, 0.5))
-    found = Belonging(float(second.mean()), high, 0.0, n_way, n_shot, EXPECTED)
+    found = Belonging(float(second.mean()), high, 0.0, n_way, n_shot, EXPECTED, trust)
     found = replace(found, middle=float(found.position(torch.tensor(median))))
     evidence, share = found.evidence(similarity), found.none_share
     for _ in range(n_steps):

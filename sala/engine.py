@@ -98,7 +98,7 @@ class LabelModel:
     def _describe(self, points: Tensor, to_first: Tensor, to_refined: Tensor) -> PoolLabels:
         similarities = anchored(to_refined, to_first, self.config.anchor)
         p = (self.inverse_temperature * similarities).softmax(-1)
-        known = self.belonging.known(known_similarity(to_first, to_refined))
+        known = self.belonging.of(to_first, to_refined)
         top = p.topk(min(2, p.shape[1]), -1).indices
         return PoolLabels(
             probabilities=p.numpy(),
@@ -181,9 +181,9 @@ def fit_labels(
     sums, used = refine(points, support_sums, config)
     first, refined = unit(support_sums), unit(sums)
     to_first, to_refined = points @ first.T, points @ refined.T
-    similarity, second = known_similarity(to_first, to_refined), second_best(to_refined)
-    prior = temperature_prior(two_groups(similarity, second), len(names), config)
-    membership = belonging(similarity, second, len(names), len(support) / len(names))
+    groups = two_groups(known_similarity(to_first, to_refined), second_best(to_refined))
+    prior = temperature_prior(groups, len(names), config)
+    membership = belonging(to_first, to_refined, n_shot=len(support) / len(names))
     held_out = leave_one_out(support, y, sums, support_sums, config)
     beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
     model = LabelModel(names, centre, first, refined, membership, beta, config)
