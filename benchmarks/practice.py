@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -182,16 +182,14 @@ def expected_calibration_error(p: np.ndarray, truth: np.ndarray, n_bins: int = 1
     return float(np.sum(gaps))
 
 
-def interval(values: list[float]) -> dict[str, float]:
+def interval(values: Sequence[float] | np.ndarray) -> dict[str, float]:
     """Mean and half-width of the 95 % interval over draws."""
     x = np.array(values)
     return {"mean": float(x.mean()), "ci95": float(student.ppf(0.975, len(x) - 1) * x.std(ddof=1) / len(x) ** 0.5)}
 
 
-def measure_setting(made: list[Draw], measured: dict[str, Any] | None) -> dict[str, Any]:
-    """`measured`: what was measured of the others on these draws before, which spares most of the time."""
+def measure_sala(made: list[Draw]) -> dict[str, Any]:
     ours: dict[str, list[float]] = {"accuracy": [], "ece": [], "auroc": [], "plain_accuracy": [], "plain_auroc": []}
-    others: dict[str, list[float]] = {f"{name}, {how}": [] for name in BASELINES for how in ("default", "tuned")}
     together: list[tuple[np.ndarray, np.ndarray]] = []
     aside = np.zeros(3, int)  # set aside, of these junk, junk
     for draw in made:
@@ -205,9 +203,28 @@ def measure_setting(made: list[Draw], measured: dict[str, Any] | None) -> dict[s
                 together.append((pool.probabilities[known], draw.truth[known]))
                 is_aside = set_aside(pool.none_score)
                 aside += is_aside.sum(), (is_aside & ~known).sum(), (~known).sum()
+    pooled = expected_calibration_error(
+        np.concatenate([p for p, _ in together]), np.concatenate([truth for _, truth in together])
+    )
+    return {
+        **{key: interval(values) for key, values in ours.items()},
+        "accuracies": ours["accuracy"],
+        "ece_of_all_draws": pooled,
+        "asked_precision": ASKED,
+        "set_aside": int(aside[0]),
+        "precision": float(aside[1] / aside[0]) if aside[0] else None,
+        "recall": float(aside[1] / aside[2]),
+    }
+
+
+def measure_others(made: list[Draw]) -> dict[str, list[float]]:
+    """Accuracies on each draw."""
+    others: dict[str, list[float]] = {f"{name}, {how}": [] for name in BASELINES for how in ("default", "tuned")}
+    for draw in made:
+        known = draw.truth >= 0
         centre = to_tensor(np.concatenate([draw.support, draw.pool])).mean(0)
         x, p = (normalised(to_tensor(part), centre).numpy() for part in (draw.support, draw.pool))
-        for name in BASELINES if measured is None else ():
+        for name in BASELINES:
             for how, options in (("default", {}), ("tuned", tuned_options(name, x, draw.labels, p))):
                 if how == "tuned" and not options:
                     others[f"{name}, {how}"].append(others[f"{name}, default"][-1])
@@ -215,18 +232,19 @@ def measure_setting(made: list[Draw], measured: dict[str, Any] | None) -> dict[s
                 found = predict_baseline(name, options, x, draw.labels, p)
                 others[f"{name}, {how}"].append(100 * float((found == draw.truth)[known].mean()))
         print(".", end="", file=sys.stderr, flush=True)
-    pooled = expected_calibration_error(
-        np.concatenate([p for p, _ in together]), np.concatenate([truth for _, truth in together])
-    )
+    return others
+
+
+def with_differences(sala: dict[str, Any], others: dict[str, list[float]]) -> dict[str, Any]:
+    """Paired by draw."""
     return {
-        "sala": {key: interval(values) for key, values in ours.items()}
-        | {"ece_of_all_draws": pooled, "asked_precision": ASKED, "set_aside": int(aside[0])}
-        | {"precision": float(aside[1] / aside[0]) if aside[0] else None, "recall": float(aside[1] / aside[2])},
-        "others": measured
-        if measured is not None
-        else {
-            name: interval(values)
-            | {"sala_minus_it": interval([a - b for a, b in zip(ours["accuracy"], values, strict=True)])}
+        "sala": sala,
+        "others": {
+            name: {
+                **interval(values),
+                "accuracies": values,
+                "sala_minus_it": interval(np.subtract(sala["accuracies"], values)),
+            }
             for name, values in others.items()
         },
     }
@@ -240,10 +258,10 @@ def set_aside(none_score: np.ndarray) -> np.ndarray:
 def measure(root: Path, n_draws: int, seed: int, shots: list[int], only_sala: bool) -> None:
     features, names = caltech(root)
     known, junk = sorted(set(names) - {BACKGROUND}), np.flatnonzero(names == BACKGROUND)
-    name = "caltech-16.json" if not seed else f"caltech-16-seed{seed}.json"
-    path, results = OUT / name, {}
-    if path.is_file() and (len(shots) == 1 or only_sala):  # the rest was measured before
-        results = json.loads(path.read_text(encoding="utf-8"))["results"]
+    path, results = OUT / "caltech-16.json", {}
+    if path.is_file() and (len(shots) == 1 or only_sala):  # the rest was measured before, if on the same draws
+        content = json.loads(path.read_text(encoding="utf-8"))
+        results = content["results"] if (content["seed"], content["n_draws"]) == (seed, n_draws) else {}
     for n_shot in shots:
         settings = {
             "all photos": {"sizes": [50 - n_shot] * 16, "n_junk": 100},
@@ -253,9 +271,12 @@ def measure(root: Path, n_draws: int, seed: int, shots: list[int], only_sala: bo
         for title, shape in settings.items():
             made = list(draws(features, names, known, junk, n_shot=n_shot, n_draws=n_draws, seed=seed, **shape))
             key = f"{title}, {n_shot} shot"
-            measured = results.get(key, {}).get("others", {}) if only_sala else None
-            results[key] = measure_setting(made, measured)
-            write(name, {"seed": seed, "n_draws": n_draws, "results": results})
+            if only_sala:
+                others = {name: other["accuracies"] for name, other in results.get(key, {}).get("others", {}).items()}
+            else:
+                others = measure_others(made)
+            results[key] = with_differences(measure_sala(made), others)
+            write("caltech-16.json", {"seed": seed, "n_draws": n_draws, "results": results})
     print_tables(results)
 
 
@@ -340,7 +361,8 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
                                 .numpy(),
                                 draw.truth[in_class],
                             )
-                            rows.append((np.log(beta), np.log(fitted.model.groups.known_mean), np.log(len(sizes))))
+                            pool = fitted.model.belonging
+                            rows.append((np.log(beta), np.log(pool.high), np.log(len(sizes)), pool.none_share))
     table = np.array(rows)
     prior = np.linalg.lstsq(np.column_stack([np.ones(len(table)), table[:, 1:]]), table[:, 0], rcond=None)[0]
     means = {name: np.nanmean(np.array(values), 0).tolist() for name, values in scores.items()}

@@ -1,8 +1,8 @@
 """Is an image of any of the classes at all? What its similarities to their prototypes say about that.
 
-Two questions are asked of a pool without a label. During refinement: which images may move the prototypes
-(`two_groups`). In the end: with which probability is an image of none of the classes (`belonging`), so that junk can be
-set aside at a chosen precision (`none_threshold`).
+`belonging` describes a pool without a label: the probability of each image to be of a class, and the share of those that
+are of none. During refinement it decides how much an image may move the prototypes, and in the end what is junk,
+which `none_threshold` sets aside at a chosen precision.
 """
 
 from __future__ import annotations
@@ -19,31 +19,14 @@ from sala.errors import SalaError
 
 # Of `Belonging.evidence`, fitted on other data (docs/practice.md): of 1; u, h, k, s, q; and their products uu, uh, uk, ... qq
 ONE_CLASS: tuple[float, ...] = (
-    -0.919, -1.042, 1.118, 0.0, -0.525, -1.252, -0.254, -4.094, 0.0, -0.733, -0.111, 4.928, 0.0, 0.336, 2.007,
-    0.0, 0.0, 0.0, 0.004, 0.268, -0.643,
+    -0.971, -1.391, 0.764, 0.0, -0.618, -0.732, -0.205, -3.541, 0.0, -0.611, -0.412, 5.091, 0.0, 0.266, 0.848,
+    0.0, 0.0, 0.0, 0.054, 0.18, -0.062,
 )  # fmt: skip
 CLASSES: tuple[float, ...] = (
-    1.559, -1.331, 0.517, -0.373, 0.248, 0.226, -1.139, -5.595, 0.894, -0.573, -2.495, 2.205, -0.251, 0.165,
-    0.655, 0.059, -0.045, -0.966, 0.03, -0.1, 3.386,
+    1.551, -1.25, 0.354, -0.359, 0.273, -0.232, -1.068, -5.683, 0.867, -0.554, -2.584, 2.395, -0.235, 0.143,
+    0.67, 0.058, -0.056, -0.867, 0.033, -0.106, 3.671,
 )  # fmt: skip
 EXPECTED, STRENGTH = 0.1, 10.0  # junk where nothing is known, and how many images that counts for
-
-
-@dataclass(frozen=True)
-class TwoGroups:
-    """Similarities as a mixture of two normal distributions of one width: of images of no class, and of some class."""
-
-    none_mean: float
-    known_mean: float
-    variance: float
-    none_share: float
-
-    def known(self, similarity: Tensor) -> Tensor:
-        """The probability to be of a known class: with one width it is logistic, and so never falls with similarity."""
-        gap = max(self.known_mean - self.none_mean, 1e-6)
-        middle = (self.known_mean + self.none_mean) / 2
-        log_odds = math.log((1 - self.none_share) / self.none_share)
-        return torch.sigmoid(gap / self.variance * (similarity - middle) + log_odds)
 
 
 def second_best(similarities: Tensor) -> Tensor:  # [n, k] -> [n]
@@ -57,31 +40,6 @@ def known_similarity(to_first: Tensor, to_refined: Tensor, trust: float = 0.5) -
     """To the best refined prototype and to the best first one, between the two: junk that was let in has moved only the
     former."""
     return trust * to_refined.amax(-1) + (1 - trust) * to_first.amax(-1)
-
-
-def two_groups(best: Tensor, second: Tensor, n_steps: int = 20) -> TwoGroups:
-    """Known images and others by their best similarity, without a label.
-
-    Of an image of no class the best similarity is to a wrong class, as is the second best one of a known image. So the
-    second best similarities of the whole pool tell how the former are distributed; where the best lie above that,
-    there are known images (the two-groups model of Efron, Statistical Science 2008). Expectation-maximisation with the
-    mean of the first group held.
-    """
-    if len(best) < 2:
-        return TwoGroups(0.0, 0.5, 0.05, 0.1)
-    none_mean = float(second.mean())
-    variance = max(float(second.var()), 1e-4)
-    share = min(max(2 * float((best < second.median()).float().mean()), 0.02), 0.98)
-    top_mean = float(best.sort().values[int(len(best) * share) :].mean()) if share < 0.98 else float(best.max())
-    known_mean = max(top_mean, none_mean + 0.02)
-    for _ in range(n_steps):
-        g = TwoGroups(none_mean, known_mean, variance, share).known(best)
-        total = float(g.sum()) + 1e-6
-        share = min(max(1 - total / len(best), 0.02), 0.98)
-        known_mean = max(float((g * best).sum()) / total, none_mean + 0.02)
-        spread = g * (best - known_mean).square() + (1 - g) * (best - none_mean).square()
-        variance = max(float(spread.mean()), 1e-4)
-    return TwoGroups(none_mean, known_mean, variance, share)
 
 
 @dataclass(frozen=True)
@@ -101,7 +59,7 @@ class Belonging:
     n_way: int
     n_shot: float
     none_share: float
-    trust: float  # in the refined prototypes against the first ones, in `known_similarity`
+    trust: float = 0.0  # in the refined prototypes against the first ones, in `known_similarity`
 
     def of(self, to_first: Tensor, to_refined: Tensor) -> Tensor:  # [n, k], [n, k] -> [n]
         return self.known(known_similarity(to_first, to_refined, self.trust))
@@ -131,7 +89,7 @@ def belonging(to_first: Tensor, to_refined: Tensor, n_shot: float) -> Belonging:
     """Of a pool: first by the first prototypes, which junk cannot have moved. The less junk there seems to be, the more the
     refined ones are trusted then."""
     n_way = to_first.shape[1]
-    before = fitted_to(to_first.amax(-1), second_best(to_first), n_way, n_shot, trust=0.0)
+    before = fitted_to(to_first.amax(-1), second_best(to_first), n_way, n_shot)
     trust = trusted(before.none_share)
     second = trust * second_best(to_refined) + (1 - trust) * second_best(to_first)
     return fitted_to(known_similarity(to_first, to_refined, trust), second, n_way, n_shot, trust)
@@ -143,7 +101,7 @@ def trusted(none_share: float) -> float:
 
 
 def fitted_to(
-    similarity: Tensor, second: Tensor, n_way: int, n_shot: float, trust: float, n_steps: int = 200
+    similarity: Tensor, second: Tensor, n_way: int, n_shot: float, trust: float = 0.0, n_steps: int = 200
 ) -> Belonging:
     """To similarities to the best and to the second best prototype: their range, and the share of junk with the highest
     likelihood, drawn to a few images' worth of what is usual (expectation-maximisation, as Saerens et al., Neural

@@ -34,14 +34,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sala.belonging import (
-    Belonging,
-    TwoGroups,
-    belonging,
-    known_similarity,
-    second_best,
-    two_groups,
-)
+from sala.belonging import Belonging, belonging, fitted_to, second_best
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.errors import SalaError
 from sala.stages import one_hot
@@ -59,7 +52,7 @@ class EngineConfig:
     labelled_weight: float = 3.0  # of a labelled image, where a sure pool image counts 1
     anchor: float = 0.3  # share of the first prototypes in those that classify: clusters of junk cannot carry them away
     n_label_next: int = 50
-    prior: tuple[float, float, float] = (4.60, 1.42, -0.24)  # of the temperature: see `temperature_prior`
+    prior: tuple[float, float, float, float] = (4.28, 1.63, -0.27, 0.45)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
 
 
@@ -178,12 +171,12 @@ def fit_labels(
     support, points = normalised(support, centre), normalised(points, centre)
     known = one_hot(y, len(names), like=support)
     support_sums = known.T @ support
-    sums, used = refine(points, support_sums, config)
+    n_shot = len(support) / len(names)
+    sums, used = refine(points, support_sums, n_shot, config)
     first, refined = unit(support_sums), unit(sums)
     to_first, to_refined = points @ first.T, points @ refined.T
-    groups = two_groups(known_similarity(to_first, to_refined), second_best(to_refined))
-    prior = temperature_prior(groups, len(names), config)
-    membership = belonging(to_first, to_refined, n_shot=len(support) / len(names))
+    membership = belonging(to_first, to_refined, n_shot)
+    prior = temperature_prior(membership, config)
     held_out = leave_one_out(support, y, sums, support_sums, config)
     beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
     model = LabelModel(names, centre, first, refined, membership, beta, config)
@@ -223,20 +216,25 @@ def unit(points: Tensor) -> Tensor:
     return points / lengths.clamp_min(1e-12)
 
 
-def refine(points: Tensor, support_sums: Tensor, config: EngineConfig) -> tuple[Tensor, Tensor]:
+def refine(points: Tensor, support_sums: Tensor, n_shot: float, config: EngineConfig) -> tuple[Tensor, Tensor]:
     """c_i <- lambda sum_s z_si x_s + sum_u g(u) p_i(u) x_u, some times: the sums `[k, d]`, and who took part `[n]`.
 
-    p(u) = softmax_i(sharpness * u.c_i) with the anchored prototypes c of the step before, and g(u) is the probability that
-    u is of any class (`two_groups`).
+    p(u) = softmax_i(sharpness * u.c_i) with the anchored prototypes c of the step before. g(u) is the probability that u is
+    of any class, by the same c; and by the first prototypes too, to the power of the share of junk that they see: in a
+    clean pool an image may come near by and by, in a pool of mostly junk it must have been near from the beginning.
     """
     sums = config.labelled_weight * support_sums
     if not len(points):
         return sums, torch.zeros(0, dtype=torch.bool)
-    known, first = torch.zeros(len(points)), unit(support_sums)
+    first, n_way = unit(support_sums), len(support_sums)
+    to_first = points @ first.T
+    before = fitted_to(to_first.amax(-1), second_best(to_first), n_way, n_shot)
+    known, was_known = torch.zeros(len(points)), before.known(to_first.amax(-1))
     for _ in range(config.n_steps):
         similarities = points @ anchored(unit(sums), first, config.anchor).T
         best = similarities.amax(-1)
-        known = two_groups(best, second_best(similarities)).known(best)
+        now = fitted_to(best, second_best(similarities), n_way, n_shot)
+        known = now.known(best) * was_known**before.none_share
         weights = (config.sharpness * similarities).softmax(-1) * known[:, None]
         sums = config.labelled_weight * support_sums + weights.T @ points
     return sums, known > 0.5
@@ -247,14 +245,14 @@ def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:
     return (1 - anchor) * refined + anchor * first
 
 
-def temperature_prior(groups: TwoGroups, n_way: int, config: EngineConfig) -> float:
+def temperature_prior(pool: Belonging, config: EngineConfig) -> float:
     """The inverse temperature of probabilities, from what the pool itself tells; coefficients fitted on other data.
 
-    The more similar known images are to their prototypes, the better features tell classes apart, and the more a difference
-    of similarities says: log beta = a + b log known_mean + c log k.
+    The more alike the images of a class are, the better features tell classes apart, and the more a difference of
+    similarities says; it says less where junk has moved the prototypes: log beta = a + b log high + c log k + d share.
     """
-    a, b, c = config.prior
-    log_beta = a + b * math.log(max(groups.known_mean, 1e-3)) + c * math.log(n_way)
+    a, b, c, d = config.prior
+    log_beta = a + b * math.log(max(pool.high, 1e-3)) + c * math.log(pool.n_way) + d * pool.none_share
     return min(max(math.exp(log_beta), 4.0), 45.0)  # the range that was seen
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from sala.belonging import CLASSES, ONE_CLASS, Belonging, TwoGroups, belonging, none_threshold, two_groups
+from sala.belonging import CLASSES, ONE_CLASS, Belonging, belonging, fitted_to, none_threshold, second_best, trusted
 from sala.engine import EngineConfig, LabelModel, fit_labels, fit_temperature, leave_one_out, normalised, refine, unit
 from sala.errors import SalaError
 
@@ -80,17 +80,20 @@ def test_refinement_equals_its_slow_twin() -> None:
     x = normalised(torch.from_numpy(pool), torch.zeros(64))
     sums = torch.stack([torch.from_numpy(support[labels == c]).sum(0) for c in range(4)])
     slow = config.labelled_weight * sums
+    at_first = torch.stack([torch.stack([u @ (f / f.norm()) for f in sums]) for u in x]).sort(-1).values
+    before = fitted_to(at_first[:, -1], at_first[:, -2], n_way=4, n_shot=7 / 4)
     for _ in range(2):
         prototypes = [0.7 * c / c.norm() + 0.3 * f / f.norm() for c, f in zip(slow, sums, strict=True)]
         similar = torch.stack([torch.stack([u @ c for c in prototypes]) for u in x])
         ranked = similar.sort(-1, descending=True).values
-        groups = two_groups(ranked[:, 0], ranked[:, 1])
+        now = fitted_to(ranked[:, 0], ranked[:, 1], n_way=4, n_shot=7 / 4)
         slow_next = config.labelled_weight * sums.clone()
-        for u, s in zip(x, similar, strict=True):
-            weight = (config.sharpness * s).exp() / (config.sharpness * s).exp().sum() * groups.known(s.max())
+        for u, s, near in zip(x, similar, at_first[:, -1], strict=True):
+            known = now.known(s.max()) * before.known(near) ** before.none_share
+            weight = (config.sharpness * s).exp() / (config.sharpness * s).exp().sum() * known
             slow_next += weight[:, None] * u
         slow = slow_next
-    torch.testing.assert_close(refine(x, sums, config)[0], slow, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(refine(x, sums, 7 / 4, config)[0], slow, atol=1e-3, rtol=1e-3)
 
 
 @pytest.mark.parametrize(("n_way", "coefficients"), [(1, ONE_CLASS), (7, CLASSES)])
@@ -120,31 +123,31 @@ def test_the_share_of_junk_is_the_mean_of_its_probabilities_and_of_the_usual() -
     for n_junk in (0, 40, 200):
         similarity = torch.cat([0.6 + 0.1 * torch.randn(200), 0.15 + 0.07 * torch.randn(n_junk)])
         second = 0.12 + 0.05 * torch.randn(len(similarity))
-        found = belonging(similarity, second, n_way=8, n_shot=5)
+        found = fitted_to(similarity, second, n_way=8, n_shot=5)
         none = 1 - found.known(similarity)
         assert found.none_share == pytest.approx((float(none.sum()) + 1) / (len(none) + 10), abs=1e-4)
         assert found.none_share == pytest.approx(n_junk / len(none), abs=0.06)
 
 
 def test_a_pool_of_one_image_says_nothing_of_itself() -> None:
-    lonely = belonging(torch.tensor([0.2]), torch.tensor([0.1]), n_way=3, n_shot=1)
-    assert lonely == belonging(torch.empty(0), torch.empty(0), n_way=3, n_shot=1)
+    one, none = torch.tensor([[0.2, 0.1, 0.0]]), torch.empty(0, 3)
+    assert belonging(one, one, n_shot=1) == belonging(none, none, n_shot=1)
 
 
-def test_two_groups_finds_shares_and_means() -> None:
-    rng = torch.Generator().manual_seed(0)
-    junk, known = 0.2 + 0.05 * torch.randn(700, generator=rng), 0.6 + 0.05 * torch.randn(300, generator=rng)
-    second = 0.2 + 0.05 * torch.randn(1000, generator=rng)
-    groups = two_groups(torch.cat([junk, known]), second)
-    assert groups.none_share == pytest.approx(0.7, abs=0.02)
-    assert groups.known_mean == pytest.approx(0.6, abs=0.02)
-
-
-def test_the_probability_to_be_known_is_bayes_rule() -> None:
-    groups = TwoGroups(0.1, 0.5, 0.02, 0.3)
-    s = torch.tensor([0.1, 0.25, 0.4, 0.9], dtype=torch.float64)
-    known, none = 0.7 * (-((s - 0.5) ** 2) / 0.04).exp(), 0.3 * (-((s - 0.1) ** 2) / 0.04).exp()
-    torch.testing.assert_close(groups.known(s), known / (known + none))
+def test_refined_prototypes_are_trusted_less_in_a_pool_of_junk() -> None:
+    torch.manual_seed(0)
+    trust = []
+    for n_junk in (0, 50, 400):
+        to_first = torch.rand(100 + n_junk, 6) * 0.2
+        to_first[:100, 0] = 0.6 + 0.1 * torch.randn(100)
+        to_refined = to_first + 0.1
+        found = belonging(to_first, to_refined, n_shot=5)
+        before = fitted_to(to_first.amax(-1), second_best(to_first), n_way=6, n_shot=5)
+        assert found.trust == trusted(before.none_share)
+        known = found.known(found.trust * to_refined.amax(-1) + (1 - found.trust) * to_first.amax(-1))
+        torch.testing.assert_close(found.of(to_first, to_refined), known)
+        trust.append(found.trust)
+    assert trust[0] > 0.9 > trust[1] > trust[2] and trust[2] < 0.2
 
 
 def test_leave_one_out_is_the_prototype_without_that_image() -> None:
