@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import os
 import sqlite3
@@ -12,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
+import sala
 from sala.encoders import EmbedProgress, embed_files, open_encoder, read_features
 from sala.encoders.cache import FeatureCache
 from sala.encoders.lite import LITE, EfficientNetLite, fold, lite_weights, round_channels
@@ -193,6 +195,36 @@ def test_a_torchscript_file_is_an_encoder(tmp_path: Path) -> None:
     encoder = open_encoder(tmp_path / "net.pt")
     assert encoder.image_size == 16
     np.testing.assert_allclose(encoder.embed(np.full((2, 16, 16, 3), 51, np.uint8)), 0.2, atol=1e-6)
+
+
+# x [n, 3, h, w] -> GlobalAveragePool -> [n, 3, 1, 1], as the `onnx` package writes it
+MEAN_OF_CHANNELS = base64.b64decode(
+    "CAgSADpcChkKAXgSAW8iEUdsb2JhbEF2ZXJhZ2VQb29sEgFnWh4KAXgSGQoXCAESEwoDEgFuCgIIAwoDEgFoCgMSAXdiHAoBbxIXChUIARIRCgMSAW4KAggD"
+    "CgIIAQoCCAFCBAoAEBE="
+)
+
+
+def test_an_onnx_file_is_an_encoder(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(MEAN_OF_CHANNELS)
+    encoder = open_encoder(tmp_path / "net.onnx")
+    assert encoder.image_size == 224
+    expected = (0.2 - np.array([0.485, 0.456, 0.406])) / [0.229, 0.224, 0.225]  # what a user's network is given
+    np.testing.assert_allclose(encoder.embed(np.full((2, 224, 224, 3), 51, np.uint8)), [expected] * 2, atol=1e-3)
+    (tmp_path / "net.json").write_text('{"image_size": 16, "mean": [0, 0, 0], "std": [1, 1, 1]}')
+    other = open_encoder(tmp_path / "net.onnx")
+    assert other.image_size == 16 and other.identity != encoder.identity
+    embedded = embed_files(some_images(tmp_path, 3), other, cache=FeatureCache("x", tmp_path / "cache"))
+    assert embedded.features.shape == (3, 3) and 0 <= embedded.features.min() <= embedded.features.max() <= 1
+
+
+def test_a_run_folder_is_an_encoder(tmp_path: Path) -> None:
+    folder = Path(sala.__file__).parent / "pretrained" / "omniglot-sala"
+    encoder = open_encoder(folder)
+    images = np.random.default_rng(0).integers(0, 256, (3, 28, 28, 1), dtype=np.uint8)
+    expected = sala.load(folder).embed_images(torch.from_numpy(images).permute(0, 3, 1, 2)).detach().numpy()
+    np.testing.assert_allclose(encoder.embed(images), expected, atol=1e-5)
+    embedded = embed_files(some_images(tmp_path, 2), encoder, cache=FeatureCache("x", tmp_path / "cache"))
+    assert embedded.features.shape == (2, 64)  # photos in colour and of any size become what it was trained on
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.pt", b"no"), ("a.onnx", b"no"), ("a.npy", b"no"), ("a.xyz", b"no")])

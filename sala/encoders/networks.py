@@ -120,7 +120,7 @@ class OnnxEncoder:
         try:
             import onnxruntime
         except ImportError:
-            raise SalaError(f"{path} needs onnxruntime; run pip install onnxruntime") from None
+            raise SalaError(f"{path} needs onnxruntime; run pip install 'sala[onnx]'") from None
         try:
             self.session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
         except Exception as error:  # its errors share no base class
