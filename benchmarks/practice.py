@@ -39,12 +39,12 @@ from sklearn.neighbors import NearestCentroid
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 
 import sala.belonging
-from sala.belonging import Belonging, fitted_to, known_similarity, none_threshold, second_best, trusted
+from sala.belonging import Belonging, Similarities, fitted_to, known_similarity, none_threshold, second_best, trusted
 from sala.data.files import Tree
 from sala.data.folder import synset_files
 from sala.data.splits import tieredimagenet_splits
 from sala.encoders import EmbedProgress, embed_files, open_encoder
-from sala.engine import EngineConfig, anchored, fit_labels, normalised, to_tensor
+from sala.engine import EngineConfig, anchored, class_sums, fit_labels, leave_one_out, normalised, refine, to_tensor
 
 BACKGROUND = "BACKGROUND_Google"
 ASKED = 0.9  # precision of what is set aside as junk: the command's default
@@ -411,11 +411,25 @@ def fit_none(root: Path, n_draws: int, seed: int) -> None:
     for draw in random_draws(features, names, n_draws, seed):
         model = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0)).model
         points = normalised(to_tensor(draw.pool), model.centre)
-        similarities = (torch.sort(points @ part.T, dim=1).values[:, -2:] for part in (model.first, model.refined))
-        pools.append(PoolSimilarities(*similarities, model.belonging, draw.truth < 0))
-    for name, which in (("ONE_CLASS", lambda n_way: n_way == 1), ("CLASSES", lambda n_way: n_way > 1)):
-        found = evidence_of([pool for pool in pools[::2] if which(pool.described.n_way) and pool.is_junk.any()])
-        setattr(sala.belonging, name, tuple(found.round(3).tolist()))
+        support, labels = normalised(to_tensor(draw.support), model.centre), torch.from_numpy(draw.labels)
+        sums, _ = refine(points, support, labels, model.config)
+        first, refined = (
+            Similarities(points @ part.T, leave_one_out(support, labels, sums, class_sums(support, labels),
+                                                        replace(model.config, anchor=anchor))[0])
+            for part, anchor in ((model.first, 1.0), (model.refined, 0.0))
+        )  # fmt: skip
+        pools.append(PoolSimilarities(first, refined, model.belonging, draw.truth < 0))
+    kinds = {
+        "ONE_CLASS": lambda pool: pool.n_way == 1,
+        "ONE_SHOT": lambda pool: pool.n_way > 1 and pool.left_out is None,
+        "SHOTS": lambda pool: pool.left_out is not None,
+    }
+    fitted = {}
+    for name, which in kinds.items():
+        found = evidence_of([pool for pool in pools[::2] if which(pool.described) and pool.is_junk.any()])
+        fitted[name] = tuple(found.round(3).tolist())
+    for name, coefficients in fitted.items():
+        setattr(sala.belonging, name, coefficients)
     quality = {
         name: none_quality([pool for pool in pools[1::2] if which(pool)])
         for name, which in {
@@ -427,7 +441,6 @@ def fit_none(root: Path, n_draws: int, seed: int) -> None:
             "40 % junk and more": lambda pool: pool.is_junk.mean() >= 0.4,
         }.items()
     }  # fmt: skip
-    fitted = {name: getattr(sala.belonging, name) for name in ("ONE_CLASS", "CLASSES")}
     found = {"seed": seed, "n_draws": n_draws, "coefficients": fitted, "quality": quality}
     write("none.json", found)
     print(json.dumps(found, indent=1))
@@ -435,17 +448,21 @@ def fit_none(root: Path, n_draws: int, seed: int) -> None:
 
 @dataclass(frozen=True)
 class PoolSimilarities:
-    """Of a pool: similarities to the second best and the best prototype, first and refined, and the truth."""
+    """Of a pool: similarities to the first and the refined prototypes, and the truth."""
 
-    to_first: torch.Tensor
-    to_refined: torch.Tensor
+    first: Similarities
+    refined: Similarities
     described: Belonging
     is_junk: np.ndarray
 
     def fitted(self, trust: float) -> tuple[torch.Tensor, Belonging]:
-        second = trust * second_best(self.to_refined) + (1 - trust) * second_best(self.to_first)
-        similarity = known_similarity(self.to_first, self.to_refined, trust)
-        return similarity, fitted_to(similarity, second, self.described.n_way, self.described.n_shot, trust)
+        second = trust * second_best(self.refined.pool) + (1 - trust) * second_best(self.first.pool)
+        similarity, held_out = (
+            known_similarity(getattr(self.first, part), getattr(self.refined, part), trust)
+            for part in ("pool", "held_out")
+        )
+        described = self.described
+        return similarity, fitted_to(similarity, second, held_out, described.n_way, described.n_shot, trust)
 
 
 def evidence_of(pools: list[PoolSimilarities]) -> np.ndarray:
@@ -457,9 +474,9 @@ def evidence_of(pools: list[PoolSimilarities]) -> np.ndarray:
         for trust in (0.0, trusted(share)):
             similarity, found = pool.fitted(trust)
             u = found.position(similarity).double().numpy()
-            described = (found.high, np.log(found.n_way), np.log(found.n_shot), found.middle)
+            described = (found.high, np.log(found.n_way), np.log(found.n_shot), found.middle, found.left_out or 0.0)
             v = [u, *(np.full(len(u), x) for x in described)]
-            terms.append(np.column_stack([np.ones(len(u)), *v, *(v[i] * v[j] for i in range(5) for j in range(i, 5))]))
+            terms.append(np.column_stack([np.ones(len(u)), *v, *(v[i] * v[j] for i in range(6) for j in range(i, 6))]))
             offsets.append(np.full(len(u), np.log(share / (1 - share))))
             junk.append(pool.is_junk)
             weights.append(np.full(len(u), 1 / len(u)))

@@ -17,15 +17,20 @@ from torch import Tensor
 
 from sala.errors import SalaError
 
-# Of `Belonging.evidence`, fitted on other data (docs/practice.md): of 1; u, h, k, s, q; and their products uu, uh, uk, ... qq
+# Of `Belonging.evidence`, fitted on other data (docs/practice.md): of 1; u, h, k, s, q, l; and their products uu, uh, ... ll
 ONE_CLASS: tuple[float, ...] = (
-    -0.971, -1.391, 0.764, 0.0, -0.618, -0.732, -0.205, -3.541, 0.0, -0.611, -0.412, 5.091, 0.0, 0.266, 0.848,
-    0.0, 0.0, 0.0, 0.054, 0.18, -0.062,
+    -0.958, -1.385, 0.748, 0.0, -0.634, -0.733, 0.0, -0.217, -3.556, 0.0, -0.642, -0.412, 0.0, 5.14, 0.0,
+    0.297, 0.836, 0.0, 0.0, 0.0, 0.0, 0.0, 0.046, 0.176, 0.0, -0.066, 0.0, 0.0,
 )  # fmt: skip
-CLASSES: tuple[float, ...] = (
-    1.551, -1.25, 0.354, -0.359, 0.273, -0.232, -1.068, -5.683, 0.867, -0.554, -2.584, 2.395, -0.235, 0.143,
-    0.67, 0.058, -0.056, -0.867, 0.033, -0.106, 3.671,
+ONE_SHOT: tuple[float, ...] = (
+    1.166, -1.088, 0.876, -0.211, 0.0, -0.184, 0.0, -0.804, -5.946, 0.849, 0.0, -2.817, 0.0, 2.015, -0.432,
+    0.0, 1.478, 0.0, 0.05, 0.0, -0.824, 0.0, 0.0, 0.0, 0.0, 3.233, 0.0, 0.0,
 )  # fmt: skip
+SHOTS: tuple[float, ...] = (
+    0.527, -0.819, 0.301, -0.179, -0.312, 0.651, 0.699, -0.897, -4.194, 0.807, -0.158, -2.037, -3.83, 0.061,
+    -0.197, -0.003, -0.157, 2.407, 0.069, -0.023, -0.692, -0.144, 0.053, -0.087, 0.275, 2.328, 1.059, 1.28,
+)  # fmt: skip
+MIN_HELD_OUT = 4  # labelled images of classes with two or more
 EXPECTED, STRENGTH = 0.1, 10.0  # junk where nothing is known, and how many images that counts for
 
 
@@ -48,14 +53,16 @@ class Belonging:
 
     u = (similarity - low) / (high - low) is 0 for an image as similar as to classes that it is not of, and 1 for the better
     known images. How much u says depends on how alike the images of a class are (h = high), on the logarithms of the
-    number of classes (k: among many, some class is always near) and of labelled images a class (s), and on where the
-    pool's median is (q). That was learned on tasks from other images, as log p(u | none) / p(u | known), a quadratic
-    form in (u, h, k, s, q). The share of junk is estimated from the pool itself.
+    number of classes (k: among many, some class is always near) and of labelled images a class (s), on where the pool's
+    median is (q), and on where labelled images are when they are left out of their prototypes (l). That was learned on
+    tasks from other images, as log p(u | none) / p(u | known), a quadratic form in (u, h, k, s, q, l). The share of
+    junk is estimated from the pool itself.
     """
 
     low: float
     high: float
     middle: float  # u of the pool's median
+    left_out: float | None  # u of labelled images, each left out in turn, on average; None where there are too few
     n_way: int
     n_shot: float
     none_share: float
@@ -66,11 +73,11 @@ class Belonging:
 
     def evidence(self, similarity: Tensor) -> Tensor:
         """log p(similarity | none) / p(similarity | known)"""
-        c = np.array(CLASSES if self.n_way > 1 else ONE_CLASS)
-        pool = (self.high, math.log(self.n_way), math.log(self.n_shot), self.middle)
+        c = np.array(ONE_CLASS if self.n_way == 1 else ONE_SHOT if self.left_out is None else SHOTS)
+        pool = (self.high, math.log(self.n_way), math.log(self.n_shot), self.middle, self.left_out or 0.0)
         products = [a * b for i, a in enumerate(pool) for b in pool[i:]]
-        base, slope = float(c[0] + c[2:6] @ pool + c[11:] @ products), float(c[1] + c[7:11] @ pool)
-        curvature = float(c[6])
+        base, slope = float(c[0] + c[2:7] @ pool + c[13:] @ products), float(c[1] + c[8:13] @ pool)
+        curvature = float(c[7])
         u = self.position(similarity)
         if curvature:  # beyond its turn the form would rise with similarity: it stays where it is
             turn = -slope / (2 * curvature)
@@ -85,14 +92,29 @@ class Belonging:
         return torch.sigmoid(math.log((1 - self.none_share) / self.none_share) - self.evidence(similarity))
 
 
-def belonging(to_first: Tensor, to_refined: Tensor, n_shot: float) -> Belonging:  # [n, k], [n, k]
+@dataclass(frozen=True)
+class Similarities:
+    """To prototypes: of the pool's images, and of labelled ones that were left out in turn, which may be none."""
+
+    pool: Tensor  # [n, k]
+    held_out: Tensor  # [m, k]
+
+
+def belonging(first: Similarities, refined: Similarities, n_shot: float) -> Belonging:
     """Of a pool: first by the first prototypes, which junk cannot have moved. The less junk there seems to be, the more the
     refined ones are trusted then."""
-    n_way = to_first.shape[1]
-    before = fitted_to(to_first.amax(-1), second_best(to_first), n_way, n_shot)
-    trust = trusted(before.none_share)
-    second = trust * second_best(to_refined) + (1 - trust) * second_best(to_first)
-    return fitted_to(known_similarity(to_first, to_refined, trust), second, n_way, n_shot, trust)
+    trust = trusted(belonging_by(first, n_shot).none_share)
+    similarity, held_out = (
+        known_similarity(a, b, trust) for a, b in ((first.pool, refined.pool), (first.held_out, refined.held_out))
+    )
+    second = trust * second_best(refined.pool) + (1 - trust) * second_best(first.pool)
+    return fitted_to(similarity, second, held_out, first.pool.shape[1], n_shot, trust)
+
+
+def belonging_by(found: Similarities, n_shot: float) -> Belonging:
+    """By one kind of prototypes alone."""
+    best, held_out = found.pool.amax(-1), found.held_out.amax(-1)
+    return fitted_to(best, second_best(found.pool), held_out, found.pool.shape[1], n_shot)
 
 
 def trusted(none_share: float) -> float:
@@ -101,16 +123,24 @@ def trusted(none_share: float) -> float:
 
 
 def fitted_to(
-    similarity: Tensor, second: Tensor, n_way: int, n_shot: float, trust: float = 0.0, n_steps: int = 200
+    similarity: Tensor,
+    second: Tensor,
+    held_out: Tensor,
+    n_way: int,
+    n_shot: float,
+    trust: float = 0.0,
+    n_steps: int = 200,
 ) -> Belonging:
     """To similarities to the best and to the second best prototype: their range, and the share of junk with the highest
     likelihood, drawn to a few images' worth of what is usual (expectation-maximisation, as Saerens et al., Neural
     Computation 2002)."""
     if len(similarity) < 2:
-        return Belonging(0.0, 0.6, 0.7, n_way, n_shot, EXPECTED, trust)
+        return Belonging(0.0, 0.6, 0.7, None, n_way, n_shot, EXPECTED, trust)
     high, median = (at(similarity, q) for q in (0.9, 0.5))
-    found = Belonging(float(second.mean()), high, 0.0, n_way, n_shot, EXPECTED, trust)
+    found = Belonging(float(second.mean()), high, 0.0, None, n_way, n_shot, EXPECTED, trust)
     found = replace(found, middle=float(found.position(torch.tensor(median))))
+    if n_way > 1 and len(held_out) >= MIN_HELD_OUT:
+        found = replace(found, left_out=float(found.position(held_out.mean())))
     evidence, share = found.evidence(similarity), found.none_share
     for _ in range(n_steps):
         none = torch.sigmoid(evidence + math.log(share / (1 - share)))

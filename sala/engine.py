@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sala.belonging import Belonging, belonging, fitted_to, second_best
+from sala.belonging import Belonging, Similarities, belonging, belonging_by
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.errors import SalaError
 from sala.stages import one_hot
@@ -169,13 +169,15 @@ def fit_labels(
     points = to_tensor(pool)
     centre = (support.sum(0) + points.sum(0)) / (len(support) + len(points))
     support, points = normalised(support, centre), normalised(points, centre)
-    known = one_hot(y, len(names), like=support)
-    support_sums = known.T @ support
-    n_shot = len(support) / len(names)
-    sums, used = refine(points, support_sums, n_shot, config)
+    support_sums = class_sums(support, y)
+    sums, used = refine(points, support, y, config)
     first, refined = unit(support_sums), unit(sums)
     to_first, to_refined = points @ first.T, points @ refined.T
-    membership = belonging(to_first, to_refined, n_shot)
+    by_first, by_refined = (
+        Similarities(to, leave_one_out(support, y, sums, support_sums, replace(config, anchor=anchor))[0])
+        for to, anchor in ((to_first, 1.0), (to_refined, 0.0))
+    )
+    membership = belonging(by_first, by_refined, len(support) / len(names))
     prior = temperature_prior(membership, config)
     held_out = leave_one_out(support, y, sums, support_sums, config)
     beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
@@ -216,26 +218,35 @@ def unit(points: Tensor) -> Tensor:
     return points / lengths.clamp_min(1e-12)
 
 
-def refine(points: Tensor, support_sums: Tensor, n_shot: float, config: EngineConfig) -> tuple[Tensor, Tensor]:
+def class_sums(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [k, d]
+    return one_hot(labels, int(labels.max()) + 1, like=support).T @ support
+
+
+def refine(points: Tensor, support: Tensor, labels: Tensor, config: EngineConfig) -> tuple[Tensor, Tensor]:
     """c_i <- lambda sum_s z_si x_s + sum_u g(u) p_i(u) x_u, some times: the sums `[k, d]`, and who took part `[n]`.
 
     p(u) = softmax_i(sharpness * u.c_i) with the anchored prototypes c of the step before. g(u) is the probability that u is
     of any class, by the same c; and by the first prototypes too, to the power of the share of junk that they see: in a
     clean pool an image may come near by and by, in a pool of mostly junk it must have been near from the beginning.
     """
+    support_sums = class_sums(support, labels)
+    n_shot = len(support) / len(support_sums)
     sums = config.labelled_weight * support_sums
     if not len(points):
         return sums, torch.zeros(0, dtype=torch.bool)
-    first, n_way = unit(support_sums), len(support_sums)
-    to_first = points @ first.T
-    before = fitted_to(to_first.amax(-1), second_best(to_first), n_way, n_shot)
-    known, was_known = torch.zeros(len(points)), before.known(to_first.amax(-1))
+
+    def similarities(anchor: float) -> Similarities:
+        prototypes = anchored(unit(sums), unit(support_sums), anchor)
+        held_out, _ = leave_one_out(support, labels, sums, support_sums, replace(config, anchor=anchor))
+        return Similarities(points @ prototypes.T, held_out)
+
+    at_first = similarities(anchor=1.0)
+    before = belonging_by(at_first, n_shot)
+    known, was_known = torch.zeros(len(points)), before.known(at_first.pool.amax(-1))
     for _ in range(config.n_steps):
-        similarities = points @ anchored(unit(sums), first, config.anchor).T
-        best = similarities.amax(-1)
-        now = fitted_to(best, second_best(similarities), n_way, n_shot)
-        known = now.known(best) * was_known**before.none_share
-        weights = (config.sharpness * similarities).softmax(-1) * known[:, None]
+        now = similarities(config.anchor)
+        known = belonging_by(now, n_shot).known(now.pool.amax(-1)) * was_known**before.none_share
+        weights = (config.sharpness * now.pool).softmax(-1) * known[:, None]
         sums = config.labelled_weight * support_sums + weights.T @ points
     return sums, known > 0.5
 

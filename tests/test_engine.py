@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from sala.belonging import CLASSES, ONE_CLASS, Belonging, belonging, fitted_to, none_threshold, second_best, trusted
+from sala.belonging import (
+    ONE_CLASS,
+    ONE_SHOT,
+    SHOTS,
+    Belonging,
+    Similarities,
+    belonging,
+    belonging_by,
+    fitted_to,
+    none_threshold,
+    trusted,
+)
 from sala.engine import EngineConfig, LabelModel, fit_labels, fit_temperature, leave_one_out, normalised, refine, unit
 from sala.errors import SalaError
 
@@ -77,31 +88,45 @@ def test_refinement_equals_its_slow_twin() -> None:
     """Eq. in `refine`, one image at a time."""
     support, labels, pool, _ = task(noise=0.4)
     config = EngineConfig(n_steps=2)
-    x = normalised(torch.from_numpy(pool), torch.zeros(64))
-    sums = torch.stack([torch.from_numpy(support[labels == c]).sum(0) for c in range(4)])
+    x, s = (normalised(torch.from_numpy(part), torch.zeros(64)) for part in (pool, support))
+    y = torch.from_numpy(labels)
+    sums = torch.stack([s[y == c].sum(0) for c in range(4)])
+
+    def known(slow: torch.Tensor, anchor: float) -> tuple[torch.Tensor, torch.Tensor, float]:
+        def prototype(c: torch.Tensor, f: torch.Tensor) -> torch.Tensor:
+            return (1 - anchor) * c / c.norm() + anchor * f / f.norm()
+
+        similar = torch.stack([torch.stack([u @ prototype(slow[c], sums[c]) for c in range(4)]) for u in x])
+        best = []
+        for v, c in zip(s, labels, strict=True):
+            if (labels == c).sum() > 1:
+                without = [prototype(slow[j], sums[j]) for j in range(4)]
+                without[c] = prototype(slow[c] - config.labelled_weight * v, sums[c] - v)
+                best.append(max(v @ p for p in without))
+        ranked = similar.sort(-1).values
+        found = fitted_to(ranked[:, -1], ranked[:, -2], torch.stack(best), n_way=4, n_shot=7 / 4)
+        assert found.left_out is not None
+        return similar, found.known(ranked[:, -1]), found.none_share
+
     slow = config.labelled_weight * sums
-    at_first = torch.stack([torch.stack([u @ (f / f.norm()) for f in sums]) for u in x]).sort(-1).values
-    before = fitted_to(at_first[:, -1], at_first[:, -2], n_way=4, n_shot=7 / 4)
+    _, was_known, junk = known(slow, anchor=1.0)
     for _ in range(2):
-        prototypes = [0.7 * c / c.norm() + 0.3 * f / f.norm() for c, f in zip(slow, sums, strict=True)]
-        similar = torch.stack([torch.stack([u @ c for c in prototypes]) for u in x])
-        ranked = similar.sort(-1, descending=True).values
-        now = fitted_to(ranked[:, 0], ranked[:, 1], n_way=4, n_shot=7 / 4)
-        slow_next = config.labelled_weight * sums.clone()
-        for u, s, near in zip(x, similar, at_first[:, -1], strict=True):
-            known = now.known(s.max()) * before.known(near) ** before.none_share
-            weight = (config.sharpness * s).exp() / (config.sharpness * s).exp().sum() * known
-            slow_next += weight[:, None] * u
-        slow = slow_next
-    torch.testing.assert_close(refine(x, sums, 7 / 4, config)[0], slow, atol=1e-3, rtol=1e-3)
+        similar, now, _ = known(slow, config.anchor)
+        slow = config.labelled_weight * sums.clone()
+        for u, row, g, before in zip(x, similar, now, was_known, strict=True):
+            p = (config.sharpness * row).exp() / (config.sharpness * row).exp().sum()
+            slow += (p * g * before**junk)[:, None] * u
+    torch.testing.assert_close(refine(x, s, y, config)[0], slow, atol=1e-3, rtol=1e-3)
 
 
-@pytest.mark.parametrize(("n_way", "coefficients"), [(1, ONE_CLASS), (7, CLASSES)])
-def test_evidence_is_a_quadratic_form(n_way: int, coefficients: tuple[float, ...]) -> None:
-    pool = Belonging(low=0.1, high=0.6, middle=0.7, n_way=n_way, n_shot=3, none_share=0.2)
+@pytest.mark.parametrize(
+    ("n_way", "left_out", "coefficients"), [(1, None, ONE_CLASS), (7, None, ONE_SHOT), (7, 0.8, SHOTS)]
+)
+def test_evidence_is_a_quadratic_form(n_way: int, left_out: float | None, coefficients: tuple[float, ...]) -> None:
+    pool = Belonging(low=0.1, high=0.6, middle=0.7, left_out=left_out, n_way=n_way, n_shot=3, none_share=0.2)
     for similarity in (0.05, 0.2, 0.4, 0.7):
-        v = [1, (similarity - 0.1) / 0.5, 0.6, np.log(n_way), np.log(3), 0.7]
-        terms = v + [v[i] * v[j] for i in range(1, 6) for j in range(i, 6)]
+        v = [1, (similarity - 0.1) / 0.5, 0.6, np.log(n_way), np.log(3), 0.7, left_out or 0]
+        terms = v + [v[i] * v[j] for i in range(1, 7) for j in range(i, 7)]
         expected = sum(c * term for c, term in zip(coefficients, terms, strict=True))
         x = torch.tensor(similarity, dtype=torch.float64)
         assert float(pool.evidence(x)) == pytest.approx(expected)
@@ -114,8 +139,9 @@ def test_the_more_similar_the_less_probably_junk() -> None:
     for n_way in (1, 2, 5, 16, 50, 200):
         for n_shot in (1, 2.5, 5, 20):
             for low, high, middle in ((0.0, 0.2, 0.1), (0.1, 0.6, 0.7), (0.3, 0.9, 0.9), (0.2, 0.5, -0.3)):
-                known = Belonging(low, high, middle, n_way, n_shot, 0.3).known(s)
-                assert (known.diff() >= 0).all(), (n_way, n_shot, low, high, middle)
+                for left_out in (None, -0.5, 0.5, 1.5):
+                    known = Belonging(low, high, middle, left_out, n_way, n_shot, 0.3).known(s)
+                    assert known.diff().min() > -1e-6, (n_way, n_shot, low, high, middle, left_out)
 
 
 def test_the_share_of_junk_is_the_mean_of_its_probabilities_and_of_the_usual() -> None:
@@ -123,15 +149,16 @@ def test_the_share_of_junk_is_the_mean_of_its_probabilities_and_of_the_usual() -
     for n_junk in (0, 40, 200):
         similarity = torch.cat([0.6 + 0.1 * torch.randn(200), 0.15 + 0.07 * torch.randn(n_junk)])
         second = 0.12 + 0.05 * torch.randn(len(similarity))
-        found = fitted_to(similarity, second, n_way=8, n_shot=5)
+        found = fitted_to(similarity, second, 0.58 + 0.1 * torch.randn(40), n_way=8, n_shot=5)
         none = 1 - found.known(similarity)
         assert found.none_share == pytest.approx((float(none.sum()) + 1) / (len(none) + 10), abs=1e-4)
         assert found.none_share == pytest.approx(n_junk / len(none), abs=0.06)
 
 
 def test_a_pool_of_one_image_says_nothing_of_itself() -> None:
-    one, none = torch.tensor([[0.2, 0.1, 0.0]]), torch.empty(0, 3)
-    assert belonging(one, one, n_shot=1) == belonging(none, none, n_shot=1)
+    none = torch.empty(0, 3)
+    one, nothing = Similarities(torch.tensor([[0.2, 0.1, 0.0]]), none), Similarities(none, none)
+    assert belonging(one, one, n_shot=1) == belonging(nothing, nothing, n_shot=1)
 
 
 def test_refined_prototypes_are_trusted_less_in_a_pool_of_junk() -> None:
@@ -141,9 +168,9 @@ def test_refined_prototypes_are_trusted_less_in_a_pool_of_junk() -> None:
         to_first = torch.rand(100 + n_junk, 6) * 0.2
         to_first[:100, 0] = 0.6 + 0.1 * torch.randn(100)
         to_refined = to_first + 0.1
-        found = belonging(to_first, to_refined, n_shot=5)
-        before = fitted_to(to_first.amax(-1), second_best(to_first), n_way=6, n_shot=5)
-        assert found.trust == trusted(before.none_share)
+        first, refined = (Similarities(to, to[:100:4]) for to in (to_first, to_refined))
+        found = belonging(first, refined, n_shot=5)
+        assert found.trust == trusted(belonging_by(first, n_shot=5).none_share)
         known = found.known(found.trust * to_refined.amax(-1) + (1 - found.trust) * to_first.amax(-1))
         torch.testing.assert_close(found.of(to_first, to_refined), known)
         trust.append(found.trust)
