@@ -41,7 +41,7 @@ def second_best(similarities: Tensor) -> Tensor:  # [n, k] -> [n]
     return similarities.topk(2, -1).values[:, 1]
 
 
-def known_similarity(to_first: Tensor, to_refined: Tensor, trust: float = 0.5) -> Tensor:  # [n, k], [n, k] -> [n]
+def known_similarity(to_first: Tensor, to_refined: Tensor, trust: float) -> Tensor:  # [n, k], [n, k] -> [n]
     """To the best refined prototype and to the best first one, between the two: junk that was let in has moved only the
     former."""
     return trust * to_refined.amax(-1) + (1 - trust) * to_first.amax(-1)
