@@ -68,6 +68,11 @@ class Belonging:
     none_share: float
     trust: float = 0.0  # in the refined prototypes against the first ones, in `known_similarity`
 
+    def __post_init__(self) -> None:
+        numbers = [self.low, self.high, self.middle, self.n_shot, self.none_share, self.trust, self.left_out or 0.0]
+        if not all(map(math.isfinite, numbers)) or self.n_way < 1 or self.n_shot <= 0 or not 0 < self.none_share < 1:
+            raise ValueError(f"{vars(self)} describes no pool")
+
     def of(self, to_first: Tensor, to_refined: Tensor) -> Tensor:  # [n, k], [n, k] -> [n]
         return self.known(known_similarity(to_first, to_refined, self.trust))
 

@@ -21,6 +21,7 @@ from sala.belonging import (
     none_threshold,
     trusted,
 )
+from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.engine import EngineConfig, LabelModel, fit_labels, fit_temperature, leave_one_out, normalised, refine, unit
 from sala.errors import SalaError
 
@@ -153,6 +154,18 @@ def test_the_share_of_junk_is_the_mean_of_its_probabilities_and_of_the_usual() -
         none = 1 - found.known(similarity)
         assert found.none_share == pytest.approx((float(none.sum()) + 1) / (len(none) + 10), abs=1e-4)
         assert found.none_share == pytest.approx(n_junk / len(none), abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"none_share": 1.0}, {"n_way": 0}, {"high": "x"}, {"low": None}, {"trust": float("nan")}, {"x": 1}]
+)
+def test_a_model_file_with_nonsense_is_refused(tmp_path: Path, wrong: dict[str, object]) -> None:
+    support, labels, pool, _ = task()
+    fit_labels(support, labels, pool).model.save(tmp_path / "m.safetensors")
+    tensors, note = load_checkpoint(tmp_path / "m.safetensors")
+    save_checkpoint(tmp_path / "m.safetensors", tensors, note | {"belonging": note["belonging"] | wrong})
+    with pytest.raises(SalaError, match="not a model that sala wrote"):
+        LabelModel.load(tmp_path / "m.safetensors")
 
 
 def test_a_pool_of_one_image_says_nothing_of_itself() -> None:
