@@ -11,11 +11,12 @@ from tasks import as_tensor, descend, images_task, on_features, random_task
 from torch.testing import assert_close
 
 from sala.backbones import build_backbone
+from sala.episode import Episode
 from sala.errors import SalaError
 from sala.methods import build_method
 from sala.methods.metagan import Generator, MetaGAN, log_p_fake, log_p_real, map_sizes, noise_of
 from sala.stages import class_means
-from sala.train import TrainConfig, TrainState
+from sala.train import TrainConfig, TrainState, gradients
 
 
 def on_images(**options: object) -> MetaGAN:
@@ -131,6 +132,21 @@ def test_the_discriminators_loss_gives_the_generator_no_gradient() -> None:
     assert all(p.grad is None for p in method.parameters_of("generator"))
     method.loss(task, labels, "generator").backward()
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in method.parameters_of("generator"))
+
+
+@pytest.mark.parametrize("player", ["discriminator", "generator"])
+def test_the_player_that_moves_gets_its_whole_gradient_and_the_other_none(player: str) -> None:
+    method, (task, labels) = on_images().train(), images_task()
+    method.loss(task, labels, player).backward()
+    mine = method.parameters_of(player)
+    expected = [p.grad.clone() for p in mine if p.grad is not None]
+    assert len(expected) > 5
+    gradients(method, player, [(0, Episode(task, labels, torch.zeros(0)))], 1.0, TrainConfig())
+    assert all(
+        torch.equal(p.grad, grad) for p, grad in zip([p for p in mine if p.grad is not None], expected, strict=True)
+    )
+    others = [p for p in method.parameters() if not any(p is q for q in mine)]
+    assert others and all(p.grad is None for p in others)
 
 
 def test_fakes_leave_no_trace_in_the_running_statistics() -> None:
