@@ -37,7 +37,9 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"there is no checkpoint {path}; `sala train --resume {path.parent}` goes on with that run"
         ) from None
     except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError) as error:
-        raise SalaError(f"the checkpoint {path} is damaged ({error}); restore it from a copy, or make it again") from None
+        raise SalaError(
+            f"the checkpoint {path} is damaged ({error}); restore it from a copy, or make it again"
+        ) from None
 
 
 def write_atomically(path: Path, content: bytes, previous: Path | None = None) -> None:
