@@ -137,34 +137,34 @@ def gradients(
     """Leaves in the parameters the gradient of the player's weighted loss, summed over the numbered episodes of `batch` and
     over all processes; gives that loss. With several episodes each starts from the same running statistics, and these end
     at the mean of what the episodes made of them; so do the method's notes."""
-    method.zero_grad(set_to_none=True)
+    moved = method.parameters_of(player)
+    for parameter in moved:
+        parameter.grad = None
     is_alone = weight == 1 and ranks.world == 1
-    statistics = list(method.buffers())
-    before = [] if is_alone else [b.clone() for b in statistics]
+    statistics = [] if is_alone else list(method.buffers())
+    before = [b.clone() for b in statistics]
     sums = [torch.zeros_like(b, dtype=torch.float32) for b in before]
     totals: dict[str, float] = {}
-    moved = (
-        method.parameters_of(player) if len(method.players) > 1 else None
-    )  # the others stand still: no gradient for them
+    only = moved if len(method.players) > 1 else None  # the others stand still: no gradient for them
     for i, episode in batch:
         _set(statistics, before)
         method.progress = (i + 1) / config.n_episodes  # 1 in the last episode
         loss = method.loss(episode.task, episode.query_labels, player)
         numbers = {"": _finite(loss, player, i), **method.notes}
-        (weight * loss).backward(inputs=moved)  # type: ignore[no-untyped-call]
-        for s, b in zip(sums, statistics, strict=not is_alone):
+        (loss if is_alone else weight * loss).backward(inputs=only)  # type: ignore[no-untyped-call]
+        for s, b in zip(sums, statistics, strict=True):
             s += weight * b
         totals = {name: totals.get(name, 0.0) + weight * number for name, number in numbers.items()}
     if not is_alone:
         values = torch.tensor(list(totals.values()), dtype=torch.float64)
-        ranks.sum([p.grad for p in method.parameters_of(player) if p.grad is not None])
+        ranks.sum([p.grad for p in moved if p.grad is not None])
         ranks.sum(sums)
         ranks.sum([values])
         _set(statistics, sums)
         totals = dict(zip(totals, values.tolist(), strict=True))
     mean = totals.pop("")
     method.notes = totals
-    _check_gradients(method, player, batch[0][0])
+    _check_gradients(moved, player, batch[0][0])
     return mean
 
 
@@ -173,10 +173,16 @@ def _set(targets: list[Tensor], values: list[Tensor]) -> None:
         target.copy_(value if target.is_floating_point() else value.round())  # a count of batches is one more for all
 
 
-def _check_gradients(method: Method, player: str, i: int) -> None:
+def _check_gradients(moved: list[nn.Parameter], player: str, i: int) -> None:
     """Before the step: what is not finite never reaches the weights."""
-    norms = torch._foreach_norm([p.grad for p in method.parameters_of(player) if p.grad is not None])
-    if norms and not bool(torch.isfinite(torch.stack(norms)).all()):
+    grads = [p.grad for p in moved if p.grad is not None]
+    if not grads:
+        return
+    is_bad, one = (torch.full((1,), value, device=grads[0].device) for value in (0.0, 1.0))
+    torch._amp_foreach_non_finite_check_and_unscale_(
+        grads, is_bad, one
+    )  # by 1: one pass over all, which changes nothing
+    if is_bad.item():
         raise SalaError(
             f"the gradient of the {player} is no longer finite in episode {i}; the last good weights are kept. Lower the "
             "learning rate, or look at the method's options"
@@ -184,10 +190,37 @@ def _check_gradients(method: Method, player: str, i: int) -> None:
 
 
 def step(optimizer: Adam, learning_rate: float) -> None:
-    """One step of the optimiser along the gradients that are there."""
+    """One step of the optimiser along the gradients that are there: what `optimizer.step()` does, without most of the
+    bookkeeping around it, which costs more than the step itself when the network is small."""
     for group in optimizer.param_groups:
         group["lr"] = learning_rate
-    optimizer.step()
+    moved = [[p for p in group["params"] if p.grad is not None] for group in optimizer.param_groups]
+    if not all(p in optimizer.state for part in moved for p in part):
+        optimizer.step()  # the first one makes the moments
+        return
+    with torch.no_grad():
+        for group, part in zip(optimizer.param_groups, moved, strict=True):
+            grads = [p.grad for p in part]
+            means, squares, steps = (
+                [optimizer.state[p][name] for p in part] for name in ("exp_avg", "exp_avg_sq", "step")
+            )
+            if part:
+                torch._foreach_add_(steps, 1)
+                torch._fused_adam_(
+                    part,
+                    grads,
+                    means,
+                    squares,
+                    [],
+                    steps,
+                    lr=learning_rate,
+                    beta1=group["betas"][0],
+                    beta2=group["betas"][1],
+                    weight_decay=group["weight_decay"],
+                    eps=group["eps"],
+                    amsgrad=False,
+                    maximize=False,
+                )
 
 
 def build_optimizer(method: Method, player: str, config: TrainConfig) -> Adam:

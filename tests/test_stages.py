@@ -125,3 +125,34 @@ def test_roundings_of_a_small_selection(rounding: str, n: int) -> None:
 
 def test_half_of_the_points_is_half_of_the_points() -> None:
     assert [selection_size(m, share=0.5, weight=1.0) for m in (50, 150, 7)] == [25, 75, 3]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("batch", [(), (2, 3)])
+def test_gradients_of_distances_are_those_of_the_equation(weighted: bool, batch: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    x, c, a = (torch.randn(*batch, n, 6, dtype=torch.float64) for n in (5, 3, 3))
+    x, c, a = (part.requires_grad_() for part in (x, c, a.sigmoid()))
+    inputs = (x, c, a) if weighted else (x, c)
+    assert torch.autograd.gradcheck(squared_distances, inputs)
+    assert torch.autograd.gradgradcheck(squared_distances, inputs)
+    written_out = (x[..., :, None, :] - c[..., None, :, :]).square() * (a[..., None, :, :] if weighted else 1)
+    pull = torch.randn(*batch, 5, 3, dtype=torch.float64)
+    wanted = torch.autograd.grad((written_out.sum(-1) * pull).sum(), inputs)
+    assert_close(torch.autograd.grad((squared_distances(*inputs) * pull).sum(), inputs), wanted)
+    lone = squared_distances(x.detach(), c, a.detach() if weighted else None)  # a gradient for the centres alone
+    assert_close(torch.autograd.grad((lone * pull).sum(), c)[0], wanted[1])
+
+
+@pytest.mark.parametrize("batch", [(), (2, 3)])
+def test_gradients_of_weighted_means_are_those_of_the_equation(batch: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(*batch, 5, 4, dtype=torch.float64), torch.rand(*batch, 5, 3, dtype=torch.float64) + 0.1
+    inputs = x.requires_grad_(), w.requires_grad_()
+    assert torch.autograd.gradcheck(weighted_means, inputs)
+    assert torch.autograd.gradgradcheck(weighted_means, inputs)
+    written_out = (w[..., None] * x[..., :, None, :]).sum(-3) / w.sum(-2)[..., None]
+    pull = torch.randn_like(written_out)
+    wanted = torch.autograd.grad((written_out * pull).sum(), inputs)
+    assert_close(torch.autograd.grad((weighted_means(x, w) * pull).sum(), inputs), wanted)
+    assert_close(torch.autograd.grad((weighted_means(x, w.detach()) * pull).sum(), x)[0], wanted[0])

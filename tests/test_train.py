@@ -27,7 +27,7 @@ from sala.runconfig import RunConfig, read_config
 from sala.runlog import read_metrics
 from sala.runs import Watch, resume_run, start_run
 from sala.sampler import EpisodeSampler, fixed_sampler, split_labels
-from sala.train import TrainConfig, TrainState, build_optimizer, train
+from sala.train import TrainConfig, TrainState, build_optimizer, gradients, step, train
 from sala.trained import evaluate_run
 
 GLYPHS = PROTOCOLS["glyphs"]
@@ -50,6 +50,37 @@ def test_weight_decay_is_on_kernels_only() -> None:
     decayed, others = build_optimizer(method, "classifier", TrainConfig()).param_groups
     assert (decayed["weight_decay"], others["weight_decay"]) == (5e-5, 0)
     assert {id(p) for p in decayed["params"]} == {id(block.conv.weight) for block in method.backbone.blocks}
+
+
+def test_a_step_is_to_the_last_bit_that_of_the_optimiser() -> None:
+    torch.manual_seed(0)
+    ours, theirs = (build_method("sala", build_backbone("conv4", (28, 28, 1))) for _ in range(2))
+    theirs.load_state_dict(ours.state_dict())
+    optimizers = [build_optimizer(method, "classifier", TrainConfig()) for method in (ours, theirs)]
+    for i in range(4):
+        rate = 1e-3 * 0.5**i
+        for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+            a.grad = torch.randn_like(a)
+            b.grad = a.grad.clone()
+        if i == 1:  # a parameter without a gradient stands still
+            next(ours.parameters()).grad = next(theirs.parameters()).grad = None
+        step(optimizers[0], rate)
+        for group in optimizers[1].param_groups:
+            group["lr"] = rate
+        optimizers[1].step()
+        for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+            assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_gradient_that_is_not_finite_stops_before_the_step(
+    value: float, glyphs: ImageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = build_method("protonet", build_backbone("conv4", glyphs.image_shape))
+    sampler = EpisodeSampler(glyphs, EpisodeShape(5, 1, 1, 5), split="train", seed=0, labeled_share=0.5)
+    method.backbone.blocks[2].norm.bias.register_hook(lambda g: torch.full_like(g, value))  # type: ignore[index, union-attr]
+    with pytest.raises(SalaError, match="gradient of the classifier is no longer finite in episode 7"):
+        gradients(method.train(), "classifier", [(7, sampler.episode(7))], 1.0, TrainConfig())
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -203,15 +234,15 @@ def test_the_learning_rate_of_the_schedule_is_the_one_that_is_used(
     glyphs: ImageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used = []
-    original = torch.optim.Adam.step
+    original = torch._fused_adam_
     monkeypatch.setattr(
-        torch.optim.Adam, "step", lambda self, *a: (used.append(self.param_groups[0]["lr"]), original(self, *a))[1]
+        torch, "_fused_adam_", lambda *a, **options: (used.append(options["lr"]), original(*a, **options))
     )
     method = build_method("protonet", build_backbone("conv4", glyphs.image_shape))
     sampler = EpisodeSampler(glyphs, GLYPHS.train, split="train", seed=0, labeled_share=0.2)
     schedule = TrainConfig(n_episodes=10, validate_every=10)
     train(method, sampler, schedule)
-    assert used == [schedule.learning_rate_at(i) for i in range(10)]
+    assert used == [schedule.learning_rate_at(i) for i in range(10) for _ in range(2)]  # kernels, and all others
     assert used[-1] == pytest.approx(1e-3 / 16)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -13,7 +15,36 @@ def one_hot(labels: Tensor, n_way: int, like: Tensor) -> Tensor:  # [..., n] -> 
 
 def weighted_means(points: Tensor, weights: Tensor) -> Tensor:  # [..., n, d], [..., n, k] -> [..., k, d]
     """c_i = sum_s w_si x_s / sum_s w_si"""
-    return weights.transpose(-2, -1) @ points / weights.sum(-2)[..., None]
+    means: Tensor = _WeightedMeans.apply(points, weights)  # type: ignore[no-untyped-call]
+    return means
+
+
+class _WeightedMeans(torch.autograd.Function):
+    """With its gradients in closed form: with G the gradient of the means and s_i = sum_s w_si,
+    dx_s = sum_i w_si G_i / s_i, dw_si = (x_s - c_i).G_i / s_i."""
+
+    @staticmethod
+    def forward(ctx: Any, points: Tensor, weights: Tensor) -> Tensor:
+        means, _ = _means(points, weights)
+        ctx.save_for_backward(points, weights)
+        return means
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        points, weights = ctx.saved_tensors
+        by_points, by_weights = None, None
+        means, sums = _means(points, weights)
+        g = grads[0] / sums
+        if ctx.needs_input_grad[0]:
+            by_points = weights @ g
+        if ctx.needs_input_grad[1]:
+            by_weights = points @ g.mT - (means * g).sum(-1).unsqueeze(-2)
+        return by_points, by_weights
+
+
+def _means(points: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    sums = weights.sum(-2).unsqueeze(-1)
+    return weights.mT @ points / sums, sums
 
 
 def class_means(points: Tensor, labels: Tensor, n_way: int) -> Tensor:  # [..., n, d], [..., n] -> [..., k, d]

@@ -41,4 +41,4 @@ def nearest(distances: Tensor, n_selected: int) -> Tensor:  # [..., M, k] -> [..
     to_nearest = distances.detach().amin(-1)
     chosen = torch.zeros_like(to_nearest, dtype=torch.bool)
     index = to_nearest.topk(n_selected, dim=-1, largest=False).indices
-    return chosen.scatter(-1, index, torch.ones_like(index, dtype=torch.bool))
+    return chosen.scatter_(-1, index, True)
