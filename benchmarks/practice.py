@@ -2,11 +2,9 @@
 
     SALA_DATA=... python benchmarks/practice.py measure          # writes results/practice/caltech-16.json
     python benchmarks/practice.py tables                         # its tables again
-    SALA_DATA=... python benchmarks/practice.py choose           # what the engine's defaults were chosen by: other images
-    SALA_DATA=... python benchmarks/practice.py none             # fits what none-of-these is judged by, on the same images
     python benchmarks/practice.py scale                          # time and memory of a fit on 100,000 images
 
-`measure` needs caltech/caltech-16.zip in $SALA_DATA (16 classes of 50 photos and 100 of background), `choose` tiny-imagenet.
+`measure` needs caltech/caltech-16.zip in $SALA_DATA (16 classes of 50 photos and 100 of background).
 Features come from EfficientNet-Lite0 and are cached, so a second run starts at once.
 """
 
@@ -23,14 +21,13 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
-from scipy.special import expit, log_expit
+from scipy.special import log_softmax
 from scipy.stats import t as student
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -38,13 +35,10 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import NearestCentroid
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 
-import sala.belonging
-from sala.belonging import Belonging, Similarities, fitted_to, known_similarity, none_threshold, second_best, trusted
+from sala.belonging import none_threshold
 from sala.data.files import Tree
-from sala.data.folder import synset_files
-from sala.data.splits import tieredimagenet_splits
 from sala.encoders import EmbedProgress, embed_files, open_encoder
-from sala.engine import EngineConfig, anchored, class_sums, fit_labels, leave_one_out, normalised, refine, to_tensor
+from sala.engine import EngineConfig, fit_labels, normalised, to_tensor
 
 BACKGROUND = "BACKGROUND_Google"
 ASKED = 0.9  # precision of what is set aside as junk: the command's default
@@ -87,18 +81,8 @@ def caltech(root: Path) -> tuple[np.ndarray, np.ndarray]:
     return features_of(archive, names), np.array([name.split("/")[-2] for name in names])
 
 
-def tiny(root: Path, n_images: int, split: set[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Some images of each class of tiny-tiered in these splits."""
-    archive, splits = root / "tiny-imagenet" / "tiny-imagenet-200.zip", tieredimagenet_splits()
-    files = synset_files(Tree(archive), splits, below="train", complete=False)
-    rng = np.random.default_rng(0)
-    names, labels = [], []
-    for synset in sorted(files):
-        drawn = [str(name) for name in rng.permutation(sorted(files[synset]))[:n_images]]
-        if splits[synset] in split:
-            names += drawn
-            labels += [synset] * n_images
-    return features_of(archive, names), np.array(labels)
+def data_root() -> Path:
+    return Path(os.environ.get("SALA_DATA") or sys.exit("set SALA_DATA to the folder with the datasets"))
 
 
 def draws(
@@ -182,6 +166,13 @@ def expected_calibration_error(p: np.ndarray, truth: np.ndarray, n_bins: int = 1
     return float(np.sum(gaps))
 
 
+def at_the_best_temperature(p: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """The probabilities with the likeliest temperature of all, which nobody can know before: what a temperature can do."""
+    logits = np.log(np.maximum(p, 1e-30).astype(np.float64))[None] * np.logspace(-1, 1, 101)[:, None, None]
+    log_p = log_softmax(logits, -1)
+    return np.exp(log_p[log_p[:, np.arange(len(truth)), truth].mean(1).argmax()])
+
+
 def interval(values: Sequence[float] | np.ndarray) -> dict[str, float]:
     """Mean and half-width of the 95 % interval over draws."""
     x = np.array(values)
@@ -189,7 +180,9 @@ def interval(values: Sequence[float] | np.ndarray) -> dict[str, float]:
 
 
 def measure_sala(made: list[Draw]) -> dict[str, Any]:
-    ours: dict[str, list[float]] = {"accuracy": [], "ece": [], "auroc": [], "plain_accuracy": [], "plain_auroc": []}
+    ours: dict[str, list[float]] = {
+        name: [] for name in ("accuracy", "ece", "ece_in_hindsight", "auroc", "plain_accuracy", "plain_auroc")
+    }
     together: list[tuple[np.ndarray, np.ndarray]] = []
     aside = np.zeros(3, int)  # set aside, of these junk, junk
     for draw in made:
@@ -199,8 +192,10 @@ def measure_sala(made: list[Draw]) -> dict[str, Any]:
             ours[f"{prefix}accuracy"].append(100 * float((pool.label == draw.truth)[known].mean()))
             ours[f"{prefix}auroc"].append(float(roc_auc_score(~known, pool.none_score)))
             if not prefix:
-                ours["ece"].append(expected_calibration_error(pool.probabilities[known], draw.truth[known]))
-                together.append((pool.probabilities[known], draw.truth[known]))
+                p, truth = pool.probabilities[known], draw.truth[known]
+                ours["ece"].append(expected_calibration_error(p, truth))
+                ours["ece_in_hindsight"].append(expected_calibration_error(at_the_best_temperature(p, truth), truth))
+                together.append((p, truth))
                 is_aside = set_aside(pool.none_score)
                 aside += is_aside.sum(), (is_aside & ~known).sum(), (~known).sum()
     pooled = expected_calibration_error(
@@ -288,12 +283,11 @@ def print_tables(results: dict[str, Any]) -> None:
         print(f"| sala | {shown(ours['accuracy'])} | |\n| sala without the pool | {shown(ours['plain_accuracy'])} | |")
         for name, other in result["others"].items():
             print(f"| {name} | {shown(other)} | {shown(other['sala_minus_it'])} |")
-        ece, auroc, plain = (shown(ours[key], 3) for key in ("ece", "auroc", "plain_auroc"))
+        ece, least, auroc, plain = (shown(ours[key], 3) for key in ("ece", "ece_in_hindsight", "auroc", "plain_auroc"))
         print(
-            f"\nCalibration error {ece} (draws taken together {ours['ece_of_all_draws']:.3f}); AUROC of none-of-these {auroc}",
-            end="",
+            f"\nCalibration error {ece} (draws taken together {ours['ece_of_all_draws']:.3f}; with the best temperature of "
+            f"each draw, in hindsight, {least}); AUROC of none-of-these {auroc} (without refinement {plain})."
         )
-        print(f" (without refinement {plain}).")
         precision = "-" if ours["precision"] is None else f"{ours['precision']:.2f}"
         print(
             f"Set aside as junk: precision {precision} where {ours['asked_precision']} is asked, recall {ours['recall']:.2f}."
@@ -309,215 +303,6 @@ def write(name: str, content: dict[str, Any]) -> None:
     machine = {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "python": platform.python_version(),
                "torch": torch.__version__}  # fmt: skip
     (OUT / name).write_text(json.dumps(machine | content, indent=1) + "\n", encoding="utf-8")
-
-
-# --- choosing, on other images
-
-
-def averaged(features: np.ndarray, names: np.ndarray, m: int) -> np.ndarray:
-    """Each row mixed with m - 1 random others of its class: the same classes, easier to tell apart."""
-    rng = np.random.default_rng(0)
-    mixed = features.copy()
-    for i, name in enumerate(names):
-        others = rng.choice(np.flatnonzero(names == name), m - 1, replace=False)
-        mixed[i] = features[[i, *others]].mean(0)
-    return mixed
-
-
-def choose(root: Path, n_draws: int, seed: int) -> None:
-    """Accuracy and AUROC of some settings over shapes of task and three difficulties, and the prior of the temperature."""
-    features, names = tiny(root, n_images=50, split={"train", "val"})  # no test class is looked at
-    known = sorted(set(names))
-    few = sorted(np.random.default_rng(0).permutation(known)[:18])  # so few that junk from the others comes in clusters
-    shapes = [  # the pool's images of each class, junk, classes to draw from
-        ([40] * 16, 80, known), ([8] * 10, 320, known), ([40] * 16, 0, known), ([40] * 5, 50, known), ([40] * 30, 100, known),
-        ([20] * 6, 480, few),
-    ]  # fmt: skip
-    base = EngineConfig(n_label_next=0)
-    variants = {"default": base, "no refinement": replace(base, n_steps=0)}
-    variants |= {f"sharpness {s}": replace(base, sharpness=float(s)) for s in (8, 25, 40)}
-    variants |= {f"labelled weight {w}": replace(base, labelled_weight=float(w)) for w in (1, 6)}
-    variants |= {f"{n} steps": replace(base, n_steps=n) for n in (2, 5)}
-    variants |= {f"anchor {a}": replace(base, anchor=a) for a in (0.0, 0.5)}
-    scores: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
-    rows = []
-    for m in (1, 2, 4):
-        mixed = averaged(features, names, m)
-        for n_shot in (1, 3, 5):
-            for sizes, n_junk, among in shapes:
-                for draw in draws(mixed, names, among, np.empty(0, int), n_shot=n_shot, sizes=sizes, n_junk=n_junk,
-                                  n_draws=n_draws, seed=seed):  # fmt: skip
-                    in_class = draw.truth >= 0
-                    for name, config in variants.items():
-                        fitted = fit_labels(draw.support, draw.labels, draw.pool, config=config)
-                        right = float((fitted.pool.label == draw.truth)[in_class].mean())
-                        auroc = float(roc_auc_score(~in_class, fitted.pool.none_score)) if n_junk else np.nan
-                        scores[name].append((right, auroc))
-                        if name == "default":
-                            points = normalised(to_tensor(draw.pool), fitted.model.centre)[torch.from_numpy(in_class)]
-                            beta = best_beta(
-                                (points @ anchored(fitted.model.refined, fitted.model.first, config.anchor).T)
-                                .double()
-                                .numpy(),
-                                draw.truth[in_class],
-                            )
-                            pool = fitted.model.belonging
-                            rows.append((np.log(beta), np.log(pool.high), np.log(len(sizes)), pool.none_share))
-    table = np.array(rows)
-    prior = np.linalg.lstsq(np.column_stack([np.ones(len(table)), table[:, 1:]]), table[:, 0], rcond=None)[0]
-    means = {name: np.nanmean(np.array(values), 0).tolist() for name, values in scores.items()}
-    write("choice.json", {"seed": seed, "n_draws": n_draws, "accuracy and AUROC": means, "prior": prior.tolist()})
-    print(json.dumps({"accuracy and AUROC": means, "prior": prior.tolist()}, indent=1))
-
-
-def best_beta(similarities: np.ndarray, labels: np.ndarray) -> float:
-    grid = np.logspace(0.5, 1.65, 60)  # above it all is as sure, where nearly all is right
-    logits = torch.from_numpy(grid)[:, None, None] * torch.from_numpy(similarities)
-    nll = -logits.log_softmax(-1)[:, torch.arange(len(labels)), torch.from_numpy(labels)].mean(-1)
-    return float(grid[int(nll.argmin())])
-
-
-# --- none of these: fitted on other images
-
-
-def random_draws(features: np.ndarray, names: np.ndarray, n_draws: int, seed: int) -> Iterator[Draw]:
-    """Tasks of many kinds: few and many classes, one and several shots, equal and unequal sizes, no junk and mostly junk, from
-    many classes or from few."""
-    known = sorted(set(names))
-    mixed = {m: averaged(features, names, m) for m in (1, 2, 4, 8)}
-    grouped = np.concatenate([names[names == name] for name in known])
-    for i in range(n_draws):
-        rng = np.random.default_rng([seed, i])
-        n_way = int(rng.choice([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 50]))
-        among = known if rng.random() < 0.6 else sorted(rng.permutation(known)[: n_way + int(rng.integers(2, 12))])
-        size = int(rng.choice([8, 15, 25, 40]))
-        falling = np.geomspace(size / 8, size, n_way).round().astype(int).clip(1)
-        sizes = [size] * n_way if rng.random() < 0.6 else falling.tolist()
-        share = float(rng.choice([0, 0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 0.8]))
-        n_shot = int(rng.choice([1, 1, 1, 2, 3, 5, 8]))
-        level = int(rng.integers(3))  # some classes are easier than others
-        m = {name: (1, 2, 4, 8)[level + int(rng.integers(2))] for name in known}
-        points = np.concatenate([mixed[m[name]][names == name] for name in known])
-        yield from draws(
-            points, grouped, among, np.empty(0, int), n_shot=n_shot, sizes=sizes,
-            n_junk=round(sum(sizes) * share / (1 - share)), n_draws=1, seed=int(rng.integers(2**31)),
-        )  # fmt: skip
-
-
-def fit_none(root: Path, n_draws: int, seed: int) -> None:
-    """The coefficients of sala/belonging.py: of the draws of even number; the others tell what they are worth."""
-    features, names = tiny(root, n_images=50, split={"train", "val"})  # no test class is looked at
-    pools = []
-    for draw in random_draws(features, names, n_draws, seed):
-        model = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0)).model
-        points = normalised(to_tensor(draw.pool), model.centre)
-        support, labels = normalised(to_tensor(draw.support), model.centre), torch.from_numpy(draw.labels)
-        sums, _ = refine(points, support, labels, model.config)
-        first, refined = (
-            Similarities(points @ part.T, leave_one_out(support, labels, sums, class_sums(support, labels),
-                                                        replace(model.config, anchor=anchor))[0])
-            for part, anchor in ((model.first, 1.0), (model.refined, 0.0))
-        )  # fmt: skip
-        pools.append(PoolSimilarities(first, refined, model.belonging, draw.truth < 0))
-    kinds = {
-        "ONE_CLASS": lambda pool: pool.n_way == 1,
-        "ONE_SHOT": lambda pool: pool.n_way > 1 and pool.left_out is None,
-        "SHOTS": lambda pool: pool.left_out is not None,
-    }
-    fitted = {}
-    for name, which in kinds.items():
-        found = evidence_of([pool for pool in pools[::2] if which(pool.described) and pool.is_junk.any()])
-        fitted[name] = tuple(found.round(3).tolist())
-    for name, coefficients in fitted.items():
-        setattr(sala.belonging, name, coefficients)
-    quality = {
-        name: none_quality([pool for pool in pools[1::2] if which(pool)])
-        for name, which in {
-            "all": lambda pool: True, "1 shot": lambda pool: pool.described.n_shot == 1,
-            "5 and 8 shots": lambda pool: pool.described.n_shot >= 5, "1 class": lambda pool: pool.described.n_way == 1,
-            "2 to 5 classes": lambda pool: 2 <= pool.described.n_way <= 5,
-            "16 classes and more": lambda pool: pool.described.n_way >= 16,
-            "up to 15 % junk": lambda pool: pool.is_junk.mean() <= 0.15,
-            "40 % junk and more": lambda pool: pool.is_junk.mean() >= 0.4,
-        }.items()
-    }  # fmt: skip
-    found = {"seed": seed, "n_draws": n_draws, "coefficients": fitted, "quality": quality}
-    write("none.json", found)
-    print(json.dumps(found, indent=1))
-
-
-@dataclass(frozen=True)
-class PoolSimilarities:
-    """Of a pool: similarities to the first and the refined prototypes, and the truth."""
-
-    first: Similarities
-    refined: Similarities
-    described: Belonging
-    is_junk: np.ndarray
-
-    def fitted(self, trust: float) -> tuple[torch.Tensor, Belonging]:
-        second = trust * second_best(self.refined.pool) + (1 - trust) * second_best(self.first.pool)
-        similarity, held_out = (
-            known_similarity(getattr(self.first, part), getattr(self.refined, part), trust)
-            for part in ("pool", "held_out")
-        )
-        described = self.described
-        return similarity, fitted_to(similarity, second, held_out, described.n_way, described.n_shot, trust)
-
-
-def evidence_of(pools: list[PoolSimilarities]) -> np.ndarray:
-    """The coefficients of log p(u | none) / p(u | known): of the log-odds of junk, less those of its share in the draw. In
-    both ways in which `belonging` asks: by the first prototypes alone, and by both, as far as the refined are trusted."""
-    terms, offsets, junk, weights = [], [], [], []
-    for pool in pools:
-        share = pool.is_junk.mean()
-        for trust in (0.0, trusted(share)):
-            similarity, found = pool.fitted(trust)
-            u = found.position(similarity).double().numpy()
-            described = (found.high, np.log(found.n_way), np.log(found.n_shot), found.middle, found.left_out or 0.0)
-            v = [u, *(np.full(len(u), x) for x in described)]
-            terms.append(np.column_stack([np.ones(len(u)), *v, *(v[i] * v[j] for i in range(6) for j in range(i, 6))]))
-            offsets.append(np.full(len(u), np.log(share / (1 - share))))
-            junk.append(pool.is_junk)
-            weights.append(np.full(len(u), 1 / len(u)))
-    return logistic(*(np.concatenate(part) for part in (terms, offsets, junk, weights)))
-
-
-def logistic(terms: np.ndarray, offsets: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Coefficients of the log-odds beyond the offset, with a little ridge on scaled terms."""
-    mean, spread = terms.mean(0), terms.std(0)
-    mean[0], spread[spread < 1e-9] = 0.0, 1.0
-    scaled, sign, weights = (terms - mean) / spread, np.where(truth, 1.0, -1.0), weights / weights.sum()
-
-    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
-        margin = sign * (scaled @ w + offsets)
-        slope = -weights * sign * expit(-margin)
-        ridge = 1e-3 * np.r_[0.0, w[1:]]
-        return float(-(weights * log_expit(margin)).sum() + ridge @ w), scaled.T @ slope + 2 * ridge
-
-    w = minimize(loss, np.zeros(terms.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 2_000}).x
-    return np.r_[w[0] - (mean / spread * w)[1:].sum(), (w / spread)[1:]]
-
-
-def none_quality(pools: list[PoolSimilarities]) -> dict[str, float]:
-    """Over all draws: of the images that are set aside, how many are junk; of junk, how much is set aside."""
-    n_aside = n_right = n_junk = 0
-    gaps, brier, auroc = [], [], []
-    for pool in pools:
-        _, before = pool.fitted(0.0)
-        similarity, found = pool.fitted(trusted(before.none_share))
-        score = 1 - found.known(similarity).numpy()
-        is_aside = set_aside(score)
-        n_aside, n_right = n_aside + is_aside.sum(), n_right + (is_aside & pool.is_junk).sum()
-        n_junk += pool.is_junk.sum()
-        gaps.append(abs(found.none_share - pool.is_junk.mean()))
-        brier.append(((score - pool.is_junk) ** 2).mean())
-        auroc += [roc_auc_score(pool.is_junk, score)] if pool.is_junk.any() else []
-    return {
-        "draws": len(pools), "precision": round(float(n_right / n_aside), 3), "recall": round(float(n_right / n_junk), 3),
-        "error of the share": round(float(np.mean(gaps)), 3), "Brier score": round(float(np.mean(brier)), 4),
-        "AUROC": round(float(np.mean(auroc)), 4),
-    }  # fmt: skip
 
 
 def scale(n: int, d: int = 1280, k: int = 50) -> None:
@@ -543,8 +328,8 @@ def scale(n: int, d: int = 1280, k: int = 50) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["measure", "tables", "choose", "none", "scale"])
-    parser.add_argument("--draws", type=int, default=None)
+    parser.add_argument("what", choices=["measure", "tables", "scale"])
+    parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shots", type=int, nargs="+", default=[1, 5])
     parser.add_argument("--only-sala", action="store_true", help="leave the others as they were measured, if they were")
@@ -558,13 +343,7 @@ def main() -> None:
     elif options.what == "tables":
         print_tables(json.loads((OUT / "caltech-16.json").read_text(encoding="utf-8"))["results"])
     else:
-        root = Path(os.environ.get("SALA_DATA") or sys.exit("set SALA_DATA to the folder with the datasets"))
-        if options.what == "measure":
-            measure(root, options.draws or 20, options.seed, options.shots, options.only_sala)
-        elif options.what == "none":
-            fit_none(root, options.draws or 1_600, options.seed)
-        else:
-            choose(root, options.draws or 4, options.seed)
+        measure(data_root(), options.draws, options.seed, options.shots, options.only_sala)
 
 
 if __name__ == "__main__":

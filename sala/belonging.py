@@ -1,8 +1,9 @@
 """Is an image of any of the classes at all? What its similarities to their prototypes say about that.
 
 `belonging` describes a pool without a label: the probability of each image to be of a class, and the share of those that
-are of none. During refinement it decides how much an image may move the prototypes, and in the end what is junk,
-which `none_threshold` sets aside at a chosen precision.
+are of none. During refinement it decides how much an image may move the prototypes. In the end what seems to be junk gets
+prototypes of its own (`other_prototypes`), and with them `belonging_beside` says what is junk, which
+`none_threshold` sets aside at a chosen precision.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ from sala.errors import SalaError
 
 # Of `Belonging.evidence`, fitted on other data (docs/practice.md): of 1; u, h, k, s, q, l; and their products uu, uh, ... ll
 ONE_CLASS: tuple[float, ...] = (
-    -0.958, -1.385, 0.748, 0.0, -0.634, -0.733, 0.0, -0.217, -3.556, 0.0, -0.642, -0.412, 0.0, 5.14, 0.0,
-    0.297, 0.836, 0.0, 0.0, 0.0, 0.0, 0.0, 0.046, 0.176, 0.0, -0.066, 0.0, 0.0,
+    -0.978, -1.488, 0.644, 0.0, -0.673, -0.598, 0.0, -0.209, -3.411, 0.0, -0.62, -0.479, 0.0, 5.214, 0.0,
+    0.299, 0.517, 0.0, 0.0, 0.0, 0.0, 0.0, 0.059, 0.143, 0.0, 0.07, 0.0, 0.0,
 )  # fmt: skip
 ONE_SHOT: tuple[float, ...] = (
-    1.166, -1.088, 0.876, -0.211, 0.0, -0.184, 0.0, -0.804, -5.946, 0.849, 0.0, -2.817, 0.0, 2.015, -0.432,
-    0.0, 1.478, 0.0, 0.05, 0.0, -0.824, 0.0, 0.0, 0.0, 0.0, 3.233, 0.0, 0.0,
+    1.278, -1.55, 0.715, -0.202, 0.0, -0.128, 0.0, -0.975, -5.051, 0.784, 0.0, -2.482, 0.0, 1.775, -0.41, 0.0,
+    1.355, 0.0, 0.047, 0.0, -0.756, 0.0, 0.0, 0.0, 0.0, 3.152, 0.0, 0.0,
 )  # fmt: skip
 SHOTS: tuple[float, ...] = (
-    0.527, -0.819, 0.301, -0.179, -0.312, 0.651, 0.699, -0.897, -4.194, 0.807, -0.158, -2.037, -3.83, 0.061,
-    -0.197, -0.003, -0.157, 2.407, 0.069, -0.023, -0.692, -0.144, 0.053, -0.087, 0.275, 2.328, 1.059, 1.28,
+    0.506, -0.868, 0.283, -0.179, -0.303, 0.733, 0.621, -0.94, -4.004, 0.766, -0.167, -1.678, -3.947, 0.095,
+    -0.179, -0.015, -0.415, 2.418, 0.068, -0.015, -0.619, -0.205, 0.053, -0.111, 0.29, 2.171, 1.288, 1.26,
 )  # fmt: skip
+RANGE = (-1.0, 2.0)  # of u in the form
 MIN_HELD_OUT = 4  # labelled images of classes with two or more
 EXPECTED, STRENGTH = 0.1, 10.0  # junk where nothing is known, and how many images that counts for
 
@@ -41,10 +43,38 @@ def second_best(similarities: Tensor) -> Tensor:  # [n, k] -> [n]
     return similarities.topk(2, -1).values[:, 1]
 
 
-def known_similarity(to_first: Tensor, to_refined: Tensor, trust: float) -> Tensor:  # [n, k], [n, k] -> [n]
+def known_similarity(
+    to_first: Tensor, to_refined: Tensor, to_others: Tensor, trust: float, pull: float
+) -> Tensor:  # [n, k], [n, k], [n, j] -> [n]
     """To the best refined prototype and to the best first one, between the two: junk that was let in has moved only the
-    former."""
-    return trust * to_refined.amax(-1) + (1 - trust) * to_first.amax(-1)
+    former. Less what is owed to the best of the others, the prototypes of junk."""
+    return trust * to_refined.amax(-1) + (1 - trust) * to_first.amax(-1) - pull * best_other(to_others)
+
+
+def best_other(to_others: Tensor) -> Tensor:  # [n, j] -> [n]
+    return to_others.amax(-1) if to_others.shape[1] else torch.zeros(len(to_others))
+
+
+def other_prototypes(points: Tensor, none: Tensor, n: int = 16, n_steps: int = 8) -> Tensor:  # [n, d], [n] -> [j, d]
+    """Prototypes of junk: k-means over a pool in which each image counts as much as it seems to be junk.
+
+    They start at images that are junk and far from each other. Of a large pool every so manieth image is looked at.
+    """
+    rows = slice(None, None, max(1, len(points) // 4_000))
+    x, weight = points[rows], none[rows]
+    n = min(n, int(float(weight.sum()) / 4))  # of several images each
+    if not n:
+        return x[:0]
+    chosen, nearest_yet = [], torch.full_like(weight, -1.0)
+    for _ in range(n):
+        chosen.append(int((weight * (1 - nearest_yet)).argmax()))
+        nearest_yet = torch.maximum(nearest_yet, x @ x[chosen[-1]])
+    centres = x[chosen]
+    for _ in range(n_steps):
+        sums = torch.zeros_like(centres).index_add_(0, (x @ centres.T).argmax(-1), weight[:, None] * x)
+        lengths: Tensor = torch.linalg.vector_norm(sums, dim=-1, keepdim=True)
+        centres = torch.where(lengths > 0, sums / lengths.clamp_min(1e-12), centres)  # one that lost all stays
+    return centres
 
 
 @dataclass(frozen=True)
@@ -67,14 +97,24 @@ class Belonging:
     n_shot: float
     none_share: float
     trust: float = 0.0  # in the refined prototypes against the first ones, in `known_similarity`
+    pull: float = 0.0  # of the prototypes of junk
 
     def __post_init__(self) -> None:
-        numbers = [self.low, self.high, self.middle, self.n_shot, self.none_share, self.trust, self.left_out or 0.0]
+        numbers = [
+            self.low,
+            self.high,
+            self.middle,
+            self.n_shot,
+            self.none_share,
+            self.trust,
+            self.pull,
+            self.left_out or 0.0,
+        ]
         if not all(map(math.isfinite, numbers)) or self.n_way < 1 or self.n_shot <= 0 or not 0 < self.none_share < 1:
             raise ValueError(f"{vars(self)} describes no pool")
 
-    def of(self, to_first: Tensor, to_refined: Tensor) -> Tensor:  # [n, k], [n, k] -> [n]
-        return self.known(known_similarity(to_first, to_refined, self.trust))
+    def of(self, to_first: Tensor, to_refined: Tensor, to_others: Tensor) -> Tensor:  # [n, k], [n, k], [n, j] -> [n]
+        return self.known(known_similarity(to_first, to_refined, to_others, self.trust, self.pull))
 
     def evidence(self, similarity: Tensor) -> Tensor:
         """log p(similarity | none) / p(similarity | known)"""
@@ -83,15 +123,19 @@ class Belonging:
         products = [a * b for i, a in enumerate(pool) for b in pool[i:]]
         base, slope = float(c[0] + c[2:7] @ pool + c[13:] @ products), float(c[1] + c[8:13] @ pool)
         curvature = float(c[7])
-        u = self.position(similarity)
-        if curvature:  # beyond its turn the form would rise with similarity: it stays where it is
+        u = (similarity - self.low) / max(self.high - self.low, 1e-3)
+        within = u.clamp(*RANGE)
+        if curvature:  # beyond its turn the form would rise with similarity
             turn = -slope / (2 * curvature)
-            u = u.clamp_max(turn) if curvature > 0 else u.clamp_min(turn)
-        return base + slope * u + curvature * u * u
+            within = within.clamp_max(turn) if curvature > 0 else within.clamp_min(turn)
+        beyond = (u - within).abs().log1p() * (
+            u - within
+        ).sign()  # there it falls so slowly that it only tells who is first
+        return base + slope * within + curvature * within * within - 0.1 * beyond
 
     def position(self, similarity: Tensor) -> Tensor:
-        """u"""
-        return ((similarity - self.low) / max(self.high - self.low, 1e-3)).clamp(-1, 2)
+        """u, within its range"""
+        return ((similarity - self.low) / max(self.high - self.low, 1e-3)).clamp(*RANGE)
 
     def known(self, similarity: Tensor) -> Tensor:
         return torch.sigmoid(math.log((1 - self.none_share) / self.none_share) - self.evidence(similarity))
@@ -108,12 +152,24 @@ class Similarities:
 def belonging(first: Similarities, refined: Similarities, n_shot: float) -> Belonging:
     """Of a pool: first by the first prototypes, which junk cannot have moved. The less junk there seems to be, the more the
     refined ones are trusted then."""
-    trust = trusted(belonging_by(first, n_shot).none_share)
+    nothing = Similarities(first.pool[:, :0], first.held_out[:, :0])
+    return _belonging(first, refined, nothing, n_shot, trusted(belonging_by(first, n_shot).none_share), 0.0)
+
+
+def belonging_beside(before: Belonging, first: Similarities, refined: Similarities, others: Similarities) -> Belonging:
+    """The same with prototypes of junk, that `before` told apart: the more junk there seemed to be, the more they count."""
+    return _belonging(first, refined, others, before.n_shot, before.trust, pulled(before.none_share, before.n_way))
+
+
+def _belonging(
+    first: Similarities, refined: Similarities, others: Similarities, n_shot: float, trust: float, pull: float
+) -> Belonging:
     similarity, held_out = (
-        known_similarity(a, b, trust) for a, b in ((first.pool, refined.pool), (first.held_out, refined.held_out))
+        known_similarity(a, b, c, trust, pull)
+        for a, b, c in ((first.pool, refined.pool, others.pool), (first.held_out, refined.held_out, others.held_out))
     )
-    second = trust * second_best(refined.pool) + (1 - trust) * second_best(first.pool)
-    return fitted_to(similarity, second, held_out, first.pool.shape[1], n_shot, trust)
+    second = trust * second_best(refined.pool) + (1 - trust) * second_best(first.pool) - pull * best_other(others.pool)
+    return fitted_to(similarity, second, held_out, first.pool.shape[1], n_shot, trust, pull)
 
 
 def belonging_by(found: Similarities, n_shot: float) -> Belonging:
@@ -127,6 +183,11 @@ def trusted(none_share: float) -> float:
     return (1 - none_share) ** 2
 
 
+def pulled(none_share: float, n_way: int) -> float:
+    """How much the prototypes of junk count; with one class alone they were of no use. Chosen with the coefficients."""
+    return none_share**2 if n_way > 1 else 0.0
+
+
 def fitted_to(
     similarity: Tensor,
     second: Tensor,
@@ -134,15 +195,16 @@ def fitted_to(
     n_way: int,
     n_shot: float,
     trust: float = 0.0,
+    pull: float = 0.0,
     n_steps: int = 200,
 ) -> Belonging:
     """To similarities to the best and to the second best prototype: their range, and the share of junk with the highest
     likelihood, drawn to a few images' worth of what is usual (expectation-maximisation, as Saerens et al., Neural
     Computation 2002)."""
     if len(similarity) < 2:
-        return Belonging(0.0, 0.6, 0.7, None, n_way, n_shot, EXPECTED, trust)
+        return Belonging(0.0, 0.6, 0.7, None, n_way, n_shot, EXPECTED, trust, pull)
     high, median = (at(similarity, q) for q in (0.9, 0.5))
-    found = Belonging(float(second.mean()), high, 0.0, None, n_way, n_shot, EXPECTED, trust)
+    found = Belonging(float(second.mean()), high, 0.0, None, n_way, n_shot, EXPECTED, trust, pull)
     found = replace(found, middle=float(found.position(torch.tensor(median))))
     if n_way > 1 and len(held_out) >= MIN_HELD_OUT:
         found = replace(found, left_out=float(found.position(held_out.mean())))

@@ -18,7 +18,8 @@ How it works. Features are centred by the mean of all of them and scaled to leng
 Prototypes are the means of the labelled images. Each of a few steps gives each pool image a probability for every class and
 a probability to be of any class at all, and moves the prototypes by the images in proportion to both: confident
 neighbours count, junk does not. Nothing assumes that classes are equally large, nor how much of the pool is junk; that
-share is estimated. Costs are linear in the pool.
+share is estimated. What seems to be junk in the end gets prototypes of its own, which tell more of it. Costs are linear
+in the pool.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sala.belonging import Belonging, Similarities, belonging, belonging_by
+from sala.belonging import Belonging, Similarities, belonging, belonging_beside, belonging_by, other_prototypes
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.errors import SalaError
 from sala.stages import one_hot
 
-FORMAT = 2
+FORMAT = 3
 Floats = NDArray[np.float32]
 
 
@@ -70,12 +71,13 @@ class PoolLabels:
 
 @dataclass(frozen=True)
 class LabelModel:
-    """Prototypes before and after refinement, and what turns similarities to them into probabilities."""
+    """Prototypes before and after refinement and those of junk, and what turns similarities to them into probabilities."""
 
     classes: tuple[str, ...]
     centre: Tensor  # [d]
     first: Tensor  # [k, d], of the labelled images alone
     refined: Tensor  # [k, d]
+    others: Tensor  # [j, d], of what is of no class; there may be none
     belonging: Belonging
     inverse_temperature: float
     config: EngineConfig = field(default_factory=EngineConfig)
@@ -91,7 +93,7 @@ class LabelModel:
     def _describe(self, points: Tensor, to_first: Tensor, to_refined: Tensor) -> PoolLabels:
         similarities = anchored(to_refined, to_first, self.config.anchor)
         p = (self.inverse_temperature * similarities).softmax(-1)
-        known = self.belonging.of(to_first, to_refined)
+        known = self.belonging.of(to_first, to_refined, points @ self.others.T)
         top = p.topk(min(2, p.shape[1]), -1).indices
         return PoolLabels(
             probabilities=p.numpy(),
@@ -104,7 +106,7 @@ class LabelModel:
 
     def save(self, path: Path | str) -> None:
         """One safetensors file with a JSON note in its header, written whole or not at all."""
-        tensors = {"centre": self.centre, "first": self.first, "refined": self.refined}
+        tensors = {"centre": self.centre, "first": self.first, "refined": self.refined, "others": self.others}
         note = {
             "format": FORMAT,
             "kind": "label-model",
@@ -124,12 +126,13 @@ class LabelModel:
                 raise ValueError("of another version")
             config = EngineConfig(**(note["config"] | {"prior": tuple(note["config"]["prior"])}))
             model = cls(
-                tuple(map(str, note["classes"])), tensors["centre"], tensors["first"], tensors["refined"],
+                tuple(map(str, note["classes"])), tensors["centre"], tensors["first"], tensors["refined"], tensors["others"],
                 Belonging(**note["belonging"]), float(note["inverse_temperature"]), config,
                 dict(note["note"]),
             )  # fmt: skip
             shape = (len(model.classes), len(model.centre))
-            if not model.classes or model.first.shape != shape or model.refined.shape != shape:
+            fits = model.first.shape == shape and model.refined.shape == shape and model.others.shape[1:] == shape[1:]
+            if not model.classes or not fits:
                 raise ValueError("its parts do not fit each other")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise SalaError(f"{path} is not a model that sala wrote for labelling ({error}); fit it again") from None
@@ -177,11 +180,15 @@ def fit_labels(
         Similarities(to, leave_one_out(support, y, sums, support_sums, replace(config, anchor=anchor))[0])
         for to, anchor in ((to_first, 1.0), (to_refined, 0.0))
     )
-    membership = belonging(by_first, by_refined, len(support) / len(names))
-    prior = temperature_prior(membership, config)
+    before = belonging(by_first, by_refined, len(support) / len(names))
+    none = 1 - before.of(to_first, to_refined, points[:, :0])
+    others = other_prototypes(points, none)
+    to_others = Similarities(points @ others.T, support[in_larger_classes(y)] @ others.T)
+    membership = belonging_beside(before, by_first, by_refined, to_others)
+    prior = temperature_prior(before, config)
     held_out = leave_one_out(support, y, sums, support_sums, config)
     beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
-    model = LabelModel(names, centre, first, refined, membership, beta, config)
+    model = LabelModel(names, centre, first, refined, others, membership, beta, config)
     described = model._describe(points, to_first, to_refined)
     left_out = HeldOut((beta * held_out[0]).softmax(-1).numpy(), held_out[1].numpy())
     return Fitted(model, PoolLabels(**(vars(described) | {"used": used.numpy()})), left_out)
@@ -274,12 +281,17 @@ def leave_one_out(
 
     Only images of classes with two or more. The pool's part in the prototypes stays.
     """
-    rows = (labels.bincount(minlength=len(sums))[labels] > 1).nonzero()[:, 0]
+    rows = in_larger_classes(labels)
     x, y = support[rows], labels[rows]
     similarities = x @ anchored(unit(sums), unit(support_sums), config.anchor).T
     without = anchored(unit(sums[y] - config.labelled_weight * x), unit(support_sums[y] - x), config.anchor)
     own = (x * without).sum(-1)
     return similarities.scatter(1, y[:, None], own[:, None]), y
+
+
+def in_larger_classes(labels: Tensor) -> Tensor:  # [s] -> [m] rows
+    """Labelled images of classes with two or more."""
+    return (labels.bincount()[labels] > 1).nonzero()[:, 0]
 
 
 def fit_temperature(similarities: Tensor, labels: Tensor, prior: float, strength: float) -> float:

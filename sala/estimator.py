@@ -2,11 +2,13 @@
 
     make_pipeline(ImageEncoder(), SALAClassifier()).fit(paths, labels)      # label -1: an unlabelled image
 
-Unlabelled is -1 where labels are numbers; where they are text or mixed, -1, "-1", "" and None are.
+Unlabelled is -1 where labels are numbers; where they are text or mixed, -1, "-1", "" and None are. Numbers that are -1 and 1
+and nothing else are the two classes that scikit-learn writes so, and a warning says it.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,10 +33,10 @@ UNLABELLED_TEXTS = ("", "-1")
 class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Semi-supervised classifier on features: a few labelled rows, and unlabelled ones of which some may be junk.
 
-    Parameters are those of `sala.engine.EngineConfig`. After `fit`: `classes_`; `transduction_`, a label for every row of X
-    (given labels are kept); `label_distributions_`, its probabilities; `none_scores_`, the probability that a row is of
-    none of the classes; `used_`, whether a row took part in the refinement; `label_next_`, the rows whose label would
-    help most; `model_`, a `LabelModel` that can be saved.
+    In `fit(X, y)` -1 marks an unlabelled row. Parameters are those of `sala.engine.EngineConfig`. After `fit`: `classes_`;
+    `transduction_`, a label for every row of X (given labels are kept); `label_distributions_`, its probabilities;
+    `none_scores_`, the probability that a row is of none of the classes; `used_`, whether a row took part in the
+    refinement; `label_next_`, the rows whose label would help most; `model_`, a `LabelModel` that can be saved.
     """
 
     def __init__(self, n_steps: int = 3, sharpness: float = 15.0, labelled_weight: float = 3.0, anchor: float = 0.3):
@@ -97,6 +99,12 @@ def split_labels(y: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
     if y.dtype.kind in "OU":
         is_known = np.array([not is_unlabelled(value) for value in y], bool)
         return is_known, np.array(y[is_known].tolist())
+    if np.unique(y).tolist() == [-1, 1]:
+        warnings.warn(
+            "y is -1 and 1: taken as two classes. If -1 are unlabelled images and there is one class, call that class 0",
+            stacklevel=3,
+        )
+        return np.ones(len(y), bool), y
     is_known = y != -1
     return is_known, y[is_known]
 

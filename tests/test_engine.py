@@ -16,9 +16,12 @@ from sala.belonging import (
     Belonging,
     Similarities,
     belonging,
+    belonging_beside,
     belonging_by,
     fitted_to,
     none_threshold,
+    other_prototypes,
+    pulled,
     trusted,
 )
 from sala.checkpoint import load_checkpoint, save_checkpoint
@@ -185,9 +188,51 @@ def test_refined_prototypes_are_trusted_less_in_a_pool_of_junk() -> None:
         found = belonging(first, refined, n_shot=5)
         assert found.trust == trusted(belonging_by(first, n_shot=5).none_share)
         known = found.known(found.trust * to_refined.amax(-1) + (1 - found.trust) * to_first.amax(-1))
-        torch.testing.assert_close(found.of(to_first, to_refined), known)
+        torch.testing.assert_close(found.of(to_first, to_refined, torch.empty(len(to_first), 0)), known)
         trust.append(found.trust)
     assert trust[0] > 0.9 > trust[1] > trust[2] and trust[2] < 0.2
+
+
+def test_prototypes_of_junk_are_the_middles_of_its_clusters() -> None:
+    torch.manual_seed(0)
+    middles = torch.eye(8)[:5]
+    points = unit(middles.repeat_interleave(40, 0) + 0.05 * torch.randn(200, 8))
+    none = torch.where(torch.arange(200) < 80, 0.01, 0.95) + 0.01 * torch.rand(200)  # two of the five are classes
+    found = other_prototypes(points, none, n=3)
+    order = (found @ middles.T).argmax(-1)
+    assert sorted(order.tolist()) == [2, 3, 4]
+    clusters = torch.stack([unit(points[40 * i : 40 * (i + 1)].sum(0)) for i in order])
+    torch.testing.assert_close(found, clusters, atol=0.02, rtol=0)
+    shuffled = torch.randperm(200)
+    torch.testing.assert_close(other_prototypes(points[shuffled], none[shuffled], n=3), found)
+    assert len(other_prototypes(points, torch.full((200,), 0.01))) == 0  # too little junk to have a middle
+    assert other_prototypes(points[:0], none[:0]).shape == (0, 8)
+
+
+def test_what_is_near_the_prototypes_of_junk_is_more_surely_junk() -> None:
+    torch.manual_seed(0)
+    to_first = torch.rand(300, 6) * 0.3
+    to_first[:100, 0] = 0.6 + 0.1 * torch.randn(100)
+    to_others = torch.rand(300, 2) * 0.2
+    to_others[100:, 1] = 0.6
+    first, others = Similarities(to_first, to_first[:100:4]), Similarities(to_others, to_others[:100:4])
+    before = belonging(first, first, n_shot=5)
+    found = belonging_beside(before, first, first, others)
+    assert (found.trust, found.pull) == (before.trust, pulled(before.none_share, n_way=6))
+    similarity = to_first.amax(-1) - found.pull * to_others.amax(-1)
+    torch.testing.assert_close(found.of(to_first, to_first, to_others), found.known(similarity))
+    alike = to_first[:1].repeat(2, 1)  # two images as near to the classes, one of which is near junk
+    far, near = found.of(alike, alike, torch.tensor([[0.1, 0.1], [0.1, 0.6]])).tolist()
+    assert near < far
+    without = belonging_beside(before, first, first, Similarities(to_others[:, :0], to_others[:100:4, :0]))
+    assert replace(without, pull=0.0) == before
+
+
+def test_a_score_of_none_never_ties_where_similarities_differ() -> None:
+    for n_way, left_out in ((1, None), (5, None), (5, 0.6), (50, 0.2)):
+        found = Belonging(0.1, 0.6, 0.4, left_out, n_way, 1.0, 0.3)
+        known = found.known(torch.linspace(-1, 1, 2001, dtype=torch.float64))
+        assert (known.diff() > 0).all()
 
 
 def test_leave_one_out_is_the_prototype_without_that_image() -> None:
