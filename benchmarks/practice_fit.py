@@ -109,8 +109,10 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
                                 .numpy(),
                                 draw.truth[in_class],
                             )
-                            pool = fitted.model.belonging
-                            rows.append((np.log(beta), np.log(pool.high), np.log(len(sizes)), pool.none_share))
+                            pool = fitted.before
+                            rows.append(
+                                (np.log(beta), np.log(max(pool.high, 1e-3)), np.log(len(sizes)), pool.none_share)
+                            )
     table = np.array(rows)
     prior = np.linalg.lstsq(np.column_stack([np.ones(len(table)), table[:, 1:]]), table[:, 0], rcond=None)[0]
     means = {name: np.nanmean(np.array(values), 0).tolist() for name, values in scores.items()}
@@ -260,7 +262,7 @@ def none_quality(pools: list[PoolSimilarities]) -> dict[str, float]:
         trust = trusted(before.none_share)
         _, before = pool.fitted(trust, 0.0)
         similarity, found = pool.fitted(trust, pulled(before.none_share, before.n_way))
-        score = 1 - found.known(similarity).numpy()
+        score = found.none(similarity).numpy()
         is_aside = set_aside(score)
         n_aside, n_right = n_aside + is_aside.sum(), n_right + (is_aside & pool.is_junk).sum()
         n_junk += pool.is_junk.sum()

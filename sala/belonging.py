@@ -64,7 +64,7 @@ def other_prototypes(points: Tensor, none: Tensor, n: int = 16, n_steps: int = 8
     x, weight = points[rows], none[rows]
     n = min(n, int(float(weight.sum()) / 4))  # of several images each
     if not n:
-        return x[:0]
+        return x.new_zeros(0, x.shape[1])  # not a part of the pool, which it would keep in memory
     chosen, nearest_yet = [], torch.full_like(weight, -1.0)
     for _ in range(n):
         chosen.append(int((weight * (1 - nearest_yet)).argmax()))
@@ -113,8 +113,10 @@ class Belonging:
         if not all(map(math.isfinite, numbers)) or self.n_way < 1 or self.n_shot <= 0 or not 0 < self.none_share < 1:
             raise ValueError(f"{vars(self)} describes no pool")
 
-    def of(self, to_first: Tensor, to_refined: Tensor, to_others: Tensor) -> Tensor:  # [n, k], [n, k], [n, j] -> [n]
-        return self.known(known_similarity(to_first, to_refined, to_others, self.trust, self.pull))
+    def none_of(
+        self, to_first: Tensor, to_refined: Tensor, to_others: Tensor
+    ) -> Tensor:  # [n, k], [n, k], [n, j] -> [n]
+        return self.none(known_similarity(to_first, to_refined, to_others, self.trust, self.pull))
 
     def evidence(self, similarity: Tensor) -> Tensor:
         """log p(similarity | none) / p(similarity | known)"""
@@ -139,6 +141,10 @@ class Belonging:
 
     def known(self, similarity: Tensor) -> Tensor:
         return torch.sigmoid(math.log((1 - self.none_share) / self.none_share) - self.evidence(similarity))
+
+    def none(self, similarity: Tensor) -> Tensor:
+        """1 - known, but small ones keep their digits, and with them their order."""
+        return torch.sigmoid(self.evidence(similarity) - math.log((1 - self.none_share) / self.none_share))
 
 
 @dataclass(frozen=True)

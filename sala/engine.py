@@ -93,15 +93,15 @@ class LabelModel:
     def _describe(self, points: Tensor, to_first: Tensor, to_refined: Tensor) -> PoolLabels:
         similarities = anchored(to_refined, to_first, self.config.anchor)
         p = (self.inverse_temperature * similarities).softmax(-1)
-        known = self.belonging.of(to_first, to_refined, points @ self.others.T)
+        none = self.belonging.none_of(to_first, to_refined, points @ self.others.T)
         top = p.topk(min(2, p.shape[1]), -1).indices
         return PoolLabels(
             probabilities=p.numpy(),
             label=top[:, 0].numpy(),
             runner_up=top[:, -1].numpy(),
-            none_score=(1 - known).numpy(),
+            none_score=none.numpy(),
             used=np.zeros(len(points), bool),
-            label_next=label_next(points, p, known, self.config.n_label_next).numpy(),
+            label_next=label_next(points, p, 1 - none, self.config.n_label_next).numpy(),
         )
 
     def save(self, path: Path | str) -> None:
@@ -154,6 +154,7 @@ class Fitted:
     model: LabelModel
     pool: PoolLabels
     held_out: HeldOut
+    before: Belonging  # the pool as it looked before junk had prototypes: what the prior of the temperature goes by
 
 
 @torch.inference_mode()
@@ -181,8 +182,7 @@ def fit_labels(
         for to, anchor in ((to_first, 1.0), (to_refined, 0.0))
     )
     before = belonging(by_first, by_refined, len(support) / len(names))
-    none = 1 - before.of(to_first, to_refined, points[:, :0])
-    others = other_prototypes(points, none)
+    others = other_prototypes(points, before.none_of(to_first, to_refined, points[:, :0]))
     to_others = Similarities(points @ others.T, support[in_larger_classes(y)] @ others.T)
     membership = belonging_beside(before, by_first, by_refined, to_others)
     prior = temperature_prior(before, config)
@@ -191,7 +191,7 @@ def fit_labels(
     model = LabelModel(names, centre, first, refined, others, membership, beta, config)
     described = model._describe(points, to_first, to_refined)
     left_out = HeldOut((beta * held_out[0]).softmax(-1).numpy(), held_out[1].numpy())
-    return Fitted(model, PoolLabels(**(vars(described) | {"used": used.numpy()})), left_out)
+    return Fitted(model, PoolLabels(**(vars(described) | {"used": used.numpy()})), left_out, before)
 
 
 def _checked_classes(

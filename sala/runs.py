@@ -333,4 +333,4 @@ def _restore_optimizers(method: Method, state: TrainState, tensors: Mapping[str,
                 raise ValueError(f"{full_name} has another shape")
             if tensor.ndim:  # the fused optimiser walks through memory: the moments lie there as the parameter does
                 tensor = torch.empty_like(parameters[name], requires_grad=False).copy_(tensor)
-            state.optimizers[player].state[parameters[name]][key] = tensor
+            state.optimizers[player].state[parameters[name]][key] = tensor.to(parameters[name].device)

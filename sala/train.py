@@ -138,14 +138,14 @@ def gradients(
     over all processes; gives that loss. With several episodes each starts from the same running statistics, and these end
     at the mean of what the episodes made of them; so do the method's notes."""
     moved = method.parameters_of(player)
-    for parameter in moved:
+    only = moved if len(method.players) > 1 else None  # the others stand still: no gradient for them
+    for parameter in method.parameters():
         parameter.grad = None
     is_alone = weight == 1 and ranks.world == 1
     statistics = [] if is_alone else list(method.buffers())
     before = [b.clone() for b in statistics]
     sums = [torch.zeros_like(b, dtype=torch.float32) for b in before]
     totals: dict[str, float] = {}
-    only = moved if len(method.players) > 1 else None  # the others stand still: no gradient for them
     for i, episode in batch:
         _set(statistics, before)
         method.progress = (i + 1) / config.n_episodes  # 1 in the last episode
@@ -175,14 +175,8 @@ def _set(targets: list[Tensor], values: list[Tensor]) -> None:
 
 def _check_gradients(moved: list[nn.Parameter], player: str, i: int) -> None:
     """Before the step: what is not finite never reaches the weights."""
-    grads = [p.grad for p in moved if p.grad is not None]
-    if not grads:
-        return
-    is_bad, one = (torch.full((1,), value, device=grads[0].device) for value in (0.0, 1.0))
-    torch._amp_foreach_non_finite_check_and_unscale_(
-        grads, is_bad, one
-    )  # by 1: one pass over all, which changes nothing
-    if is_bad.item():
+    norms = torch._foreach_norm([p.grad for p in moved if p.grad is not None])
+    if norms and not math.isfinite(torch.stack(norms).sum()):
         raise SalaError(
             f"the gradient of the {player} is no longer finite in episode {i}; the last good weights are kept. Lower the "
             "learning rate, or look at the method's options"
@@ -195,8 +189,9 @@ def step(optimizer: Adam, learning_rate: float) -> None:
     for group in optimizer.param_groups:
         group["lr"] = learning_rate
     moved = [[p for p in group["params"] if p.grad is not None] for group in optimizer.param_groups]
-    if not all(p in optimizer.state for part in moved for p in part):
-        optimizer.step()  # the first one makes the moments
+    has_moments = all(p in optimizer.state for part in moved for p in part)  # the first step makes them
+    if not has_moments or not all(map(_is_plain, optimizer.param_groups)) or type(optimizer) is not Adam:
+        optimizer.step()
         return
     with torch.no_grad():
         for group, part in zip(optimizer.param_groups, moved, strict=True):
@@ -221,6 +216,12 @@ def step(optimizer: Adam, learning_rate: float) -> None:
                     amsgrad=False,
                     maximize=False,
                 )
+
+
+def _is_plain(group: dict[str, Any]) -> bool:
+    return bool(
+        group["fused"] and not group["amsgrad"] and not group["maximize"] and not group.get("decoupled_weight_decay")
+    )
 
 
 def build_optimizer(method: Method, player: str, config: TrainConfig) -> Adam:

@@ -188,7 +188,7 @@ def test_refined_prototypes_are_trusted_less_in_a_pool_of_junk() -> None:
         found = belonging(first, refined, n_shot=5)
         assert found.trust == trusted(belonging_by(first, n_shot=5).none_share)
         known = found.known(found.trust * to_refined.amax(-1) + (1 - found.trust) * to_first.amax(-1))
-        torch.testing.assert_close(found.of(to_first, to_refined, torch.empty(len(to_first), 0)), known)
+        torch.testing.assert_close(1 - found.none_of(to_first, to_refined, torch.empty(len(to_first), 0)), known)
         trust.append(found.trust)
     assert trust[0] > 0.9 > trust[1] > trust[2] and trust[2] < 0.2
 
@@ -220,19 +220,29 @@ def test_what_is_near_the_prototypes_of_junk_is_more_surely_junk() -> None:
     found = belonging_beside(before, first, first, others)
     assert (found.trust, found.pull) == (before.trust, pulled(before.none_share, n_way=6))
     similarity = to_first.amax(-1) - found.pull * to_others.amax(-1)
-    torch.testing.assert_close(found.of(to_first, to_first, to_others), found.known(similarity))
+    torch.testing.assert_close(found.none_of(to_first, to_first, to_others), found.none(similarity))
     alike = to_first[:1].repeat(2, 1)  # two images as near to the classes, one of which is near junk
-    far, near = found.of(alike, alike, torch.tensor([[0.1, 0.1], [0.1, 0.6]])).tolist()
-    assert near < far
+    far, near = found.none_of(alike, alike, torch.tensor([[0.1, 0.1], [0.1, 0.6]])).tolist()
+    assert near > far
     without = belonging_beside(before, first, first, Similarities(to_others[:, :0], to_others[:100:4, :0]))
     assert replace(without, pull=0.0) == before
 
 
-def test_a_score_of_none_never_ties_where_similarities_differ() -> None:
+def test_scores_of_none_tell_apart_what_similarities_do() -> None:
     for n_way, left_out in ((1, None), (5, None), (5, 0.6), (50, 0.2)):
         found = Belonging(0.1, 0.6, 0.4, left_out, n_way, 1.0, 0.3)
-        known = found.known(torch.linspace(-1, 1, 2001, dtype=torch.float64))
-        assert (known.diff() > 0).all()
+        similarity = torch.linspace(-1, 1, 2001, dtype=torch.float64)
+        assert (found.none(similarity).diff() < 0).all()
+        torch.testing.assert_close(found.none(similarity), 1 - found.known(similarity))
+    support, labels = blobs([5] * 5, noise=0.2, seed=1)
+    pool, _ = blobs([200] * 5, noise=0.2)  # clean: all scores are small
+    assert len(np.unique(fit_labels(support, labels, pool).pool.none_score)) > 950
+
+
+def test_a_model_without_junk_does_not_hold_its_pool() -> None:
+    support, labels = blobs([5] * 5, seed=1)
+    others = fit_labels(support, labels, blobs([400] * 5)[0]).model.others
+    assert others.shape == (0, 64) and others.untyped_storage().nbytes() == 0
 
 
 def test_leave_one_out_is_the_prototype_without_that_image() -> None:

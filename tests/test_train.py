@@ -72,7 +72,18 @@ def test_a_step_is_to_the_last_bit_that_of_the_optimiser() -> None:
             assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("options", [{"amsgrad": True}, {"maximize": True}, {"fused": False}])
+def test_another_adam_makes_its_own_step(options: dict[str, bool]) -> None:
+    ours, theirs = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    optimizers = [torch.optim.Adam([p], **options) for p in (ours, theirs)]  # type: ignore[arg-type]
+    for i in range(5):
+        ours.grad = theirs.grad = torch.tensor([1.0, -2.0, 3.0]) / (i + 1)
+        step(optimizers[0], 1e-3)
+        optimizers[1].step()
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e25])  # the square of the last one is not finite
 def test_a_gradient_that_is_not_finite_stops_before_the_step(
     value: float, glyphs: ImageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
