@@ -58,7 +58,7 @@ def best_other(to_others: Tensor) -> Tensor:  # [n, j] -> [n]
 def other_prototypes(points: Tensor, none: Tensor, n: int = 16, n_steps: int = 8) -> Tensor:  # [n, d], [n] -> [j, d]
     """Prototypes of junk: k-means over a pool in which each image counts as much as it seems to be junk.
 
-    They start at images that are junk and far from each other. Of a large pool every so manieth image is looked at.
+    They start at images that are junk and far from each other. Of a large pool a regular sample is looked at.
     """
     rows = slice(None, None, max(1, len(points) // 4_000))
     x, weight = points[rows], none[rows]
@@ -125,19 +125,21 @@ class Belonging:
         products = [a * b for i, a in enumerate(pool) for b in pool[i:]]
         base, slope = float(c[0] + c[2:7] @ pool + c[13:] @ products), float(c[1] + c[8:13] @ pool)
         curvature = float(c[7])
-        u = (similarity - self.low) / max(self.high - self.low, 1e-3)
+        u = self._unbounded_position(similarity)
         within = u.clamp(*RANGE)
         if curvature:  # beyond its turn the form would rise with similarity
             turn = -slope / (2 * curvature)
             within = within.clamp_max(turn) if curvature > 0 else within.clamp_min(turn)
-        beyond = (u - within).abs().log1p() * (
-            u - within
-        ).sign()  # there it falls so slowly that it only tells who is first
+        rest = u - within
+        beyond = rest.sign() * rest.abs().log1p()  # there it falls so slowly that it only tells who is first
         return base + slope * within + curvature * within * within - 0.1 * beyond
 
     def position(self, similarity: Tensor) -> Tensor:
         """u, within its range"""
-        return ((similarity - self.low) / max(self.high - self.low, 1e-3)).clamp(*RANGE)
+        return self._unbounded_position(similarity).clamp(*RANGE)
+
+    def _unbounded_position(self, similarity: Tensor) -> Tensor:
+        return (similarity - self.low) / max(self.high - self.low, 1e-3)
 
     def known(self, similarity: Tensor) -> Tensor:
         return torch.sigmoid(math.log((1 - self.none_share) / self.none_share) - self.evidence(similarity))
@@ -190,7 +192,7 @@ def trusted(none_share: float) -> float:
 
 
 def pulled(none_share: float, n_way: int) -> float:
-    """How much the prototypes of junk count; with one class alone they were of no use. Chosen with the coefficients."""
+    """How much the prototypes of junk count; with one class alone they were of no use. Chosen on tasks from other images."""
     return none_share**3 if n_way > 1 else 0.0
 
 

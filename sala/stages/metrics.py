@@ -20,7 +20,7 @@ def squared_distances(points: Tensor, centres: Tensor, weights: Tensor | None = 
 
 
 class _SquaredDistances(torch.autograd.Function):
-    """With its gradients in closed form: a third of the operations that PyTorch would record."""
+    """With its gradients in closed form: fewer operations than PyTorch would record."""
 
     @staticmethod
     def forward(ctx: Any, points: Tensor, centres: Tensor, weights: Tensor | None) -> Tensor:
