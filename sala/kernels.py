@@ -96,6 +96,26 @@ def is_first(x: Tensor, kernel: Tensor) -> bool:
     )
 
 
+SMALL_TASK = 200_000  # products: above, PyTorch's matrix products are faster
+
+
+def is_small_task(points: Tensor, n_centres: int, *others: Tensor | None) -> bool:
+    """Whether the loops of `sala.jit_task` take it: one task on the CPU, of few points [n, d] and few centres."""
+    return (
+        points.numel() * n_centres <= SMALL_TASK
+        and chosen() == "numba"
+        and all(
+            t is None or (t.ndim == 2 and t.dtype == torch.float32 and t.device.type == "cpu")
+            for t in (points, *others)
+        )
+    )
+
+
+def as_array(x: Tensor) -> Any:
+    """For a kernel, without a copy if it is contiguous."""
+    return x.detach().contiguous().numpy()
+
+
 class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, y: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sala import kernels
+
 
 def squared_distances(points: Tensor, centres: Tensor, weights: Tensor | None = None) -> Tensor:
     """sum_j a_ij (x_j - c_ij)^2: `[..., n, d], [..., k, d], [..., k, d] -> [..., n, k]`; without weights a = 1.
@@ -25,6 +27,8 @@ class _SquaredDistances(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, points: Tensor, centres: Tensor, weights: Tensor | None) -> Tensor:
         ctx.save_for_backward(points, centres, weights)
+        if kernels.is_small_task(points, centres.shape[-2], centres, weights):
+            return _small_distances(points, centres, weights)
         x, c = _centred(points, centres)
         if weights is None:
             to_points = x.square().sum(-1, keepdim=True)
@@ -40,8 +44,12 @@ class _SquaredDistances(torch.autograd.Function):
         """With G the gradient of the distances: dx = 2 (x Ga - G(ac)), dc = 2a (c G'1 - G'x),
         da = G'x^2 - 2 c G'x + c^2 G'1."""
         points, centres, weights = ctx.saved_tensors
-        x, c = _centred(points, centres)
         (g,) = grads
+        if (
+            kernels.is_small_task(points, centres.shape[-2], centres, weights, g) and not torch.is_grad_enabled()
+        ):  # else the gradient's gradient
+            return _small_gradients(points, centres, weights, g)
+        x, c = _centred(points, centres)
         by_points, by_centres, by_weights = None, None, None
         if ctx.needs_input_grad[0]:
             if weights is None:
@@ -60,3 +68,23 @@ class _SquaredDistances(torch.autograd.Function):
 def _centred(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
     origin = centres.mean(-2, keepdim=True)
     return points - origin, centres - origin
+
+
+def _small_distances(points: Tensor, centres: Tensor, weights: Tensor | None) -> Tensor:
+    from sala import jit_task
+
+    out = points.new_empty(len(points), len(centres))
+    a = torch.ones_like(centres) if weights is None else weights
+    jit_task.distances(*map(kernels.as_array, (points, centres, a)), out.numpy())
+    return out
+
+
+def _small_gradients(
+    points: Tensor, centres: Tensor, weights: Tensor | None, g: Tensor
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    from sala import jit_task
+
+    a = torch.ones_like(centres) if weights is None else weights
+    found = points.new_empty(points.shape), *(centres.new_empty(centres.shape) for _ in range(2))
+    jit_task.distance_gradients(*map(kernels.as_array, (points, centres, a, g)), *(part.numpy() for part in found))
+    return found[0], found[1], None if weights is None else found[2]

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sala import kernels
+
 
 def one_hot(labels: Tensor, n_way: int, like: Tensor) -> Tensor:  # [..., n] -> [..., n, k]
     """z_si = 1 where point s has class i, in the dtype of `like`."""
@@ -25,13 +27,16 @@ class _WeightedMeans(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, points: Tensor, weights: Tensor) -> Tensor:
-        means, _ = _means(points, weights)
         ctx.save_for_backward(points, weights)
-        return means
+        if kernels.is_small_task(points, weights.shape[-1], weights):
+            return _small_means(points, weights)
+        return _means(points, weights)[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:
         points, weights = ctx.saved_tensors
+        if kernels.is_small_task(points, weights.shape[-1], weights, grads[0]) and not torch.is_grad_enabled():
+            return _small_gradients(points, weights, grads[0])
         by_points, by_weights = None, None
         means, sums = _means(points, weights)
         g = grads[0] / sums
@@ -45,6 +50,23 @@ class _WeightedMeans(torch.autograd.Function):
 def _means(points: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     sums = weights.sum(-2).unsqueeze(-1)
     return weights.mT @ points / sums, sums
+
+
+def _small_means(points: Tensor, weights: Tensor) -> Tensor:
+    from sala import jit_task
+
+    n_way = weights.shape[1]
+    means, sums = points.new_empty(n_way, points.shape[1]), points.new_empty(n_way)
+    jit_task.means(*map(kernels.as_array, (points, weights)), means.numpy(), sums.numpy())
+    return means
+
+
+def _small_gradients(points: Tensor, weights: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    from sala import jit_task
+
+    by_points, by_weights = points.new_empty(points.shape), weights.new_empty(weights.shape)
+    jit_task.mean_gradients(*map(kernels.as_array, (points, weights, grad)), by_points.numpy(), by_weights.numpy())
+    return by_points, by_weights
 
 
 def class_means(points: Tensor, labels: Tensor, n_way: int) -> Tensor:  # [..., n, d], [..., n] -> [..., k, d]
