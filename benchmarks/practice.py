@@ -21,7 +21,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +160,10 @@ def tuned_options(name: str, x: np.ndarray, y: np.ndarray, pool: np.ndarray) -> 
 
 
 def expected_calibration_error(p: np.ndarray, truth: np.ndarray, n_bins: int = 15) -> float:
-    confidence, right = p.max(1), p.argmax(1) == truth
+    return calibration_gap(p.max(1), p.argmax(1) == truth, n_bins)
+
+
+def calibration_gap(confidence: np.ndarray, right: np.ndarray, n_bins: int = 15) -> float:
     bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
     gaps = [(bins == b).mean() * abs(right[bins == b].mean() - confidence[bins == b].mean()) for b in set(bins)]
     return float(np.sum(gaps))
@@ -179,36 +182,43 @@ def interval(values: Sequence[float] | np.ndarray) -> dict[str, float]:
     return {"mean": float(x.mean()), "ci95": float(student.ppf(0.975, len(x) - 1) * x.std(ddof=1) / len(x) ** 0.5)}
 
 
-def measure_sala(made: list[Draw]) -> dict[str, Any]:
-    ours: dict[str, list[float]] = {
-        name: [] for name in ("accuracy", "ece", "ece_in_hindsight", "auroc", "plain_accuracy", "plain_auroc")
-    }
+def by_chance(p: np.ndarray, n_times: int = 20) -> float:
+    """The calibration error that these probabilities would show if they were the truth: so few images have so much."""
+    rng, cumulated = np.random.default_rng(0), p.astype(np.float64).cumsum(1)
+    truths = [(rng.random((len(p), 1)) * cumulated[:, -1:] > cumulated).sum(1) for _ in range(n_times)]
+    return float(np.mean([expected_calibration_error(p, truth) for truth in truths]))
+
+
+def measure_sala(made: list[Draw], used: EngineConfig | None = None) -> dict[str, Any]:
+    names = ("accuracy", "ece", "ece_in_hindsight", "ece_by_chance", "auroc", "plain_accuracy", "plain_auroc")
+    ours: dict[str, list[float]] = {name: [] for name in names}
+    config = used or EngineConfig()
     together: list[tuple[np.ndarray, np.ndarray]] = []
     aside = np.zeros(3, int)  # set aside, of these junk, junk
     for draw in made:
         known = draw.truth >= 0
-        for prefix, config in (("", EngineConfig()), ("plain_", EngineConfig(n_steps=0))):
-            pool = fit_labels(draw.support, draw.labels, draw.pool, config=config).pool
+        for prefix, n_steps in (("", config.n_steps), ("plain_", 0)):
+            pool = fit_labels(draw.support, draw.labels, draw.pool, config=replace(config, n_steps=n_steps)).pool
             ours[f"{prefix}accuracy"].append(100 * float((pool.label == draw.truth)[known].mean()))
-            ours[f"{prefix}auroc"].append(float(roc_auc_score(~known, pool.none_score)))
+            ours[f"{prefix}auroc"].append(float(roc_auc_score(~known, pool.none_score)) if not known.all() else np.nan)
             if not prefix:
                 p, truth = pool.probabilities[known], draw.truth[known]
                 ours["ece"].append(expected_calibration_error(p, truth))
                 ours["ece_in_hindsight"].append(expected_calibration_error(at_the_best_temperature(p, truth), truth))
-                together.append((p, truth))
+                ours["ece_by_chance"].append(by_chance(p))
+                together.append((p.max(1), p.argmax(1) == truth))
                 is_aside = set_aside(pool.none_score)
                 aside += is_aside.sum(), (is_aside & ~known).sum(), (~known).sum()
-    pooled = expected_calibration_error(
-        np.concatenate([p for p, _ in together]), np.concatenate([truth for _, truth in together])
-    )
+    pooled = calibration_gap(*(np.concatenate(parts) for parts in zip(*together, strict=True)))
     return {
+        "n": len(made),
         **{key: interval(values) for key, values in ours.items()},
         "accuracies": ours["accuracy"],
         "ece_of_all_draws": pooled,
         "asked_precision": ASKED,
         "set_aside": int(aside[0]),
         "precision": float(aside[1] / aside[0]) if aside[0] else None,
-        "recall": float(aside[1] / aside[2]),
+        "recall": float(aside[1] / aside[2]) if aside[2] else None,
     }
 
 
@@ -283,10 +293,12 @@ def print_tables(results: dict[str, Any]) -> None:
         print(f"| sala | {shown(ours['accuracy'])} | |\n| sala without the pool | {shown(ours['plain_accuracy'])} | |")
         for name, other in result["others"].items():
             print(f"| {name} | {shown(other)} | {shown(other['sala_minus_it'])} |")
-        ece, least, auroc, plain = (shown(ours[key], 3) for key in ("ece", "ece_in_hindsight", "auroc", "plain_auroc"))
+        keys = ("ece", "ece_in_hindsight", "ece_by_chance", "auroc", "plain_auroc")
+        ece, least, chance, auroc, plain = (shown(ours[key], 3) for key in keys)
         print(
             f"\nCalibration error {ece} (draws taken together {ours['ece_of_all_draws']:.3f}; with the best temperature of "
-            f"each draw, in hindsight, {least}); AUROC of none-of-these {auroc} (without refinement {plain})."
+            f"each draw, in hindsight, {least}; of perfect probabilities, by chance, {chance}); "
+            f"AUROC of none-of-these {auroc} (without refinement {plain})."
         )
         precision = "-" if ours["precision"] is None else f"{ours['precision']:.2f}"
         print(

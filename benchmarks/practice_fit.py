@@ -2,8 +2,9 @@
 
     SALA_DATA=... python benchmarks/practice_fit.py choose       # compares its defaults with their neighbours
     SALA_DATA=... python benchmarks/practice_fit.py none         # fits what none-of-these is judged by (sala/belonging.py)
+    SALA_DATA=... python benchmarks/practice_fit.py temperature  # fits the prior of the temperature (sala/engine.py)
 
-Both need tiny-imagenet in $SALA_DATA, of which no test class is looked at, and write into results/practice.
+They need tiny-imagenet in $SALA_DATA, of which no test class is looked at, and write into results/practice.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from practice import Draw, data_root, draws, features_of, set_aside, write
+from practice import Draw, data_root, draws, features_of, measure_sala, set_aside, write
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from sklearn.metrics import roc_auc_score
@@ -42,6 +43,7 @@ from sala.engine import (
     fit_labels,
     in_larger_classes,
     leave_one_out,
+    likeness,
     normalised,
     refine,
     to_tensor,
@@ -73,7 +75,7 @@ def averaged(features: np.ndarray, names: np.ndarray, m: int) -> np.ndarray:
 
 
 def choose(root: Path, n_draws: int, seed: int) -> None:
-    """Accuracy and AUROC of some settings over shapes of task and three difficulties, and the prior of the temperature."""
+    """Accuracy and AUROC of some settings over shapes of task and three difficulties."""
     features, names = tiny(root, n_images=50, split={"train", "val"})  # no test class is looked at
     known = sorted(set(names))
     few = sorted(np.random.default_rng(0).permutation(known)[:18])  # so few that junk from the others comes in clusters
@@ -88,7 +90,6 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
     variants |= {f"{n} steps": replace(base, n_steps=n) for n in (2, 5)}
     variants |= {f"anchor {a}": replace(base, anchor=a) for a in (0.0, 0.5)}
     scores: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
-    rows = []
     for m in (1, 2, 4):
         mixed = averaged(features, names, m)
         for n_shot in (1, 3, 5):
@@ -101,33 +102,12 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
                         right = float((fitted.pool.label == draw.truth)[in_class].mean())
                         auroc = float(roc_auc_score(~in_class, fitted.pool.none_score)) if n_junk else np.nan
                         scores[name].append((right, auroc))
-                        if name == "default":
-                            points = normalised(to_tensor(draw.pool), fitted.model.centre)[torch.from_numpy(in_class)]
-                            beta = best_beta(
-                                (points @ anchored(fitted.model.refined, fitted.model.first, config.anchor).T)
-                                .double()
-                                .numpy(),
-                                draw.truth[in_class],
-                            )
-                            pool = fitted.before
-                            rows.append(
-                                (np.log(beta), np.log(max(pool.high, 1e-3)), np.log(len(sizes)), pool.none_share)
-                            )
-    table = np.array(rows)
-    prior = np.linalg.lstsq(np.column_stack([np.ones(len(table)), table[:, 1:]]), table[:, 0], rcond=None)[0]
     means = {name: np.nanmean(np.array(values), 0).tolist() for name, values in scores.items()}
-    write("choice.json", {"seed": seed, "n_draws": n_draws, "accuracy and AUROC": means, "prior": prior.tolist()})
-    print(json.dumps({"accuracy and AUROC": means, "prior": prior.tolist()}, indent=1))
+    write("choice.json", {"seed": seed, "n_draws": n_draws, "accuracy and AUROC": means})
+    print(json.dumps({"accuracy and AUROC": means}, indent=1))
 
 
-def best_beta(similarities: np.ndarray, labels: np.ndarray) -> float:
-    grid = np.logspace(0.5, 1.65, 60)  # above it all is as sure, where nearly all is right
-    logits = torch.from_numpy(grid)[:, None, None] * torch.from_numpy(similarities)
-    nll = -logits.log_softmax(-1)[:, torch.arange(len(labels)), torch.from_numpy(labels)].mean(-1)
-    return float(grid[int(nll.argmin())])
-
-
-# --- none of these: fitted on other images
+# --- tasks to fit on
 
 
 def random_draws(features: np.ndarray, names: np.ndarray, n_draws: int, seed: int) -> Iterator[Draw]:
@@ -152,6 +132,60 @@ def random_draws(features: np.ndarray, names: np.ndarray, n_draws: int, seed: in
             points, grouped, among, np.empty(0, int), n_shot=n_shot, sizes=sizes,
             n_junk=round(sum(sizes) * share / (1 - share)), n_draws=1, seed=int(rng.integers(2**31)),
         )  # fmt: skip
+
+
+# --- the prior of the temperature: fitted on other images
+
+
+def best_beta(similarities: np.ndarray, labels: np.ndarray) -> float:
+    grid = np.logspace(0.5, 1.65, 60)  # above it all is as sure, where nearly all is right
+    logits = torch.from_numpy(grid)[:, None, None] * torch.from_numpy(similarities)
+    nll = -logits.log_softmax(-1)[:, torch.arange(len(labels)), torch.from_numpy(labels)].mean(-1)
+    return float(grid[int(nll.argmin())])
+
+
+def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
+    """The coefficients of `temperature_prior`: of the draws of even number; the others tell what they are worth."""
+    features, names = tiny(root, n_images=50, split={"train", "val"})  # no test class is looked at
+    made = [draw for draw in random_draws(features, names, n_draws, seed) if draw.labels.max() > 0]
+    table = np.array([likeness_and_beta(draw) for draw in made[::2]])
+    terms = np.column_stack([np.ones(len(table)), np.log(table[:, :2])])
+    prior = np.linalg.lstsq(terms, np.log(table[:, 2]), rcond=None)[0].round(2).tolist()
+    quality = {}
+    for name, which in {
+        "1 shot": lambda draw: len(draw.labels) == draw.labels.max() + 1,
+        "1 shot, 60 % junk and more": lambda draw: (
+            len(draw.labels) == draw.labels.max() + 1 and (draw.truth < 0).mean() > 0.55
+        ),
+        "several shots": lambda draw: len(draw.labels) > draw.labels.max() + 1,
+    }.items():
+        found = measure_sala([draw for draw in made[1::2] if which(draw)], EngineConfig(prior=tuple(prior)))
+        quality[name] = {
+            key: found[key] for key in ("n", "ece", "ece_in_hindsight", "ece_by_chance", "ece_of_all_draws")
+        }
+    found = {
+        "seed": seed,
+        "n_draws": n_draws,
+        "prior": prior,
+        "likeness": float(np.median(table[:, 0])),
+        "quality": quality,
+    }
+    write("temperature.json", found)
+    print(json.dumps(found, indent=1))
+
+
+def likeness_and_beta(draw: Draw) -> tuple[float, int, float]:
+    """What the prior goes by, and the inverse temperature that it should have found."""
+    fitted = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0))
+    model, of_class = fitted.model, draw.truth >= 0
+    points = normalised(to_tensor(draw.pool), model.centre)
+    similarities = points @ anchored(model.refined, model.first, model.config.anchor).T
+    alike = likeness(similarities, 1 - torch.from_numpy(fitted.pool.none_score))
+    beta = best_beta(similarities.double().numpy()[of_class], draw.truth[of_class])
+    return max(alike, 1e-3), len(model.classes), beta
+
+
+# --- none of these: fitted on other images
 
 
 def fit_none(root: Path, n_draws: int, seed: int) -> None:
@@ -278,12 +312,14 @@ def none_quality(pools: list[PoolSimilarities]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["choose", "none"])
+    parser.add_argument("what", choices=["choose", "none", "temperature"])
     parser.add_argument("--draws", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.what == "none":
         fit_none(data_root(), options.draws or 1_600, options.seed)
+    elif options.what == "temperature":
+        fit_temperature_prior(data_root(), options.draws or 800, options.seed)
     else:
         choose(data_root(), options.draws or 4, options.seed)
 

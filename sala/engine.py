@@ -41,6 +41,9 @@ from sala.errors import SalaError
 from sala.stages import one_hot
 
 FORMAT = 3
+USUAL_LIKENESS = (
+    0.55  # of images to their prototype, where there is no pool to tell: the median of the tasks in docs/practice.md
+)
 Floats = NDArray[np.float32]
 
 
@@ -53,7 +56,7 @@ class EngineConfig:
     labelled_weight: float = 3.0  # of a labelled image, where a sure pool image counts 1
     anchor: float = 0.3  # share of the first prototypes in those that classify: clusters of junk cannot carry them away
     n_label_next: int = 50
-    prior: tuple[float, float, float, float] = (4.28, 1.63, -0.27, 0.45)  # of the temperature: see `temperature_prior`
+    prior: tuple[float, float, float] = (4.62, 1.49, -0.27)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
 
 
@@ -154,7 +157,6 @@ class Fitted:
     model: LabelModel
     pool: PoolLabels
     held_out: HeldOut
-    before: Belonging  # the pool as it looked before junk had prototypes: what the prior of the temperature goes by
 
 
 @torch.inference_mode()
@@ -185,13 +187,15 @@ def fit_labels(
     others = other_prototypes(points, before.none_of(to_first, to_refined, points[:, :0]))
     to_others = Similarities(points @ others.T, support[in_larger_classes(y)] @ others.T)
     membership = belonging_beside(before, by_first, by_refined, to_others)
-    prior = temperature_prior(before, config)
+    known = 1 - membership.none_of(to_first, to_refined, to_others.pool)
+    alike = likeness(anchored(to_refined, to_first, config.anchor), known)
+    prior = temperature_prior(alike, len(names), config)
     held_out = leave_one_out(support, y, sums, support_sums, config)
     beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
     model = LabelModel(names, centre, first, refined, others, membership, beta, config)
     described = model._describe(points, to_first, to_refined)
     left_out = HeldOut((beta * held_out[0]).softmax(-1).numpy(), held_out[1].numpy())
-    return Fitted(model, PoolLabels(**(vars(described) | {"used": used.numpy()})), left_out, before)
+    return Fitted(model, PoolLabels(**(vars(described) | {"used": used.numpy()})), left_out)
 
 
 def _checked_classes(
@@ -263,14 +267,22 @@ def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:
     return (1 - anchor) * refined + anchor * first
 
 
-def temperature_prior(pool: Belonging, config: EngineConfig) -> float:
+def likeness(similarities: Tensor, known: Tensor) -> float:  # [n, k], [n]
+    """How similar images of a pool are to the prototype of their class: each counts as much as it seems to be of any."""
+    if not len(known):
+        return USUAL_LIKENESS
+    best = similarities.amax(-1)
+    return float((known * best).sum() / known.sum().clamp_min(1e-12))
+
+
+def temperature_prior(alike: float, n_way: int, config: EngineConfig) -> float:
     """The inverse temperature of probabilities, from what the pool itself tells; coefficients fitted on other data.
 
     The more alike the images of a class are, the better features tell classes apart, and the more a difference of
-    similarities says; it says less where junk has moved the prototypes: log beta = a + b log high + c log k + d share.
+    similarities says: log beta = a + b log likeness + c log k.
     """
-    a, b, c, d = config.prior
-    log_beta = a + b * math.log(max(pool.high, 1e-3)) + c * math.log(pool.n_way) + d * pool.none_share
+    a, b, c = config.prior
+    log_beta = a + b * math.log(max(alike, 1e-3)) + c * math.log(n_way)
     return min(max(math.exp(log_beta), 4.0), 45.0)  # the range that was seen
 
 

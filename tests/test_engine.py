@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,19 @@ from sala.belonging import (
     trusted,
 )
 from sala.checkpoint import load_checkpoint, save_checkpoint
-from sala.engine import EngineConfig, LabelModel, fit_labels, fit_temperature, leave_one_out, normalised, refine, unit
+from sala.engine import (
+    USUAL_LIKENESS,
+    EngineConfig,
+    LabelModel,
+    fit_labels,
+    fit_temperature,
+    leave_one_out,
+    likeness,
+    normalised,
+    refine,
+    temperature_prior,
+    unit,
+)
 from sala.errors import SalaError
 
 
@@ -266,6 +279,31 @@ def test_the_temperature_is_the_prior_without_evidence_and_follows_it_otherwise(
     similar = torch.tensor([[0.1, 0.0]]).repeat(1000, 1)
     labels = (torch.arange(1000) < 250).long()  # three in four are right: softmax(0.1 beta) = 3/4, beta = 10 log 3
     assert fit_temperature(similar, labels, 8.0, 1e-6) == pytest.approx(10.99, rel=0.03)
+
+
+def test_likeness_is_that_of_images_which_seem_to_be_of_a_class() -> None:
+    similarities = torch.tensor([[0.8, 0.1], [0.2, 0.6], [0.1, 0.05]])
+    slow = (1.0 * 0.8 + 0.5 * 0.6 + 0.1 * 0.1) / (1.0 + 0.5 + 0.1)
+    assert likeness(similarities, torch.tensor([1.0, 0.5, 0.1])) == pytest.approx(slow)
+    assert likeness(similarities[:0], torch.zeros(0)) == USUAL_LIKENESS
+    assert math.isfinite(likeness(similarities, torch.zeros(3)))
+
+
+def test_the_prior_of_the_temperature_is_its_formula_within_its_range() -> None:
+    config = EngineConfig(prior=(4.0, 2.0, -0.5))
+    assert temperature_prior(0.5, 4, config) == pytest.approx(math.exp(4.0) * 0.5**2 * 4**-0.5)
+    assert temperature_prior(-1.0, 4, config) == 4.0
+    assert temperature_prior(1.0, 2, EngineConfig(prior=(9.0, 0.0, 0.0))) == 45.0
+
+
+def test_probabilities_of_one_shot_have_the_temperature_of_the_prior() -> None:
+    pool, _ = blobs([30, 20, 10, 5], n_junk=40, noise=0.2)
+    labelled, labels = blobs([1, 1, 1, 1], seed=1, noise=0.2)
+    fitted = fit_labels(labelled, labels, pool)
+    points = normalised(torch.from_numpy(pool), fitted.model.centre)
+    similarities = 0.7 * points @ fitted.model.refined.T + 0.3 * points @ fitted.model.first.T
+    alike = likeness(similarities, 1 - torch.from_numpy(fitted.pool.none_score))
+    assert fitted.model.inverse_temperature == pytest.approx(temperature_prior(alike, 4, EngineConfig()), rel=1e-4)
 
 
 def test_a_threshold_keeps_its_precision() -> None:
