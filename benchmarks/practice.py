@@ -177,8 +177,11 @@ def at_the_best_temperature(p: np.ndarray, truth: np.ndarray) -> np.ndarray:
 
 
 def interval(values: Sequence[float] | np.ndarray) -> dict[str, float]:
-    """Mean and half-width of the 95 % interval over draws."""
+    """Mean and half-width of the 95 % interval over draws; draws that have no such number are left out."""
     x = np.array(values)
+    x = x[~np.isnan(x)]
+    if len(x) < 2:
+        return {"mean": float(x.mean()) if len(x) else float("nan"), "ci95": float("nan")}
     return {"mean": float(x.mean()), "ci95": float(student.ppf(0.975, len(x) - 1) * x.std(ddof=1) / len(x) ** 0.5)}
 
 
@@ -297,13 +300,11 @@ def print_tables(results: dict[str, Any]) -> None:
         ece, least, chance, auroc, plain = (shown(ours[key], 3) for key in keys)
         print(
             f"\nCalibration error {ece} (draws taken together {ours['ece_of_all_draws']:.3f}; with the best temperature of "
-            f"each draw, in hindsight, {least}; of perfect probabilities, by chance, {chance}); "
+            f"each draw, in hindsight, {least}; by chance, if the probabilities were the truth, {chance}); "
             f"AUROC of none-of-these {auroc} (without refinement {plain})."
         )
-        precision = "-" if ours["precision"] is None else f"{ours['precision']:.2f}"
-        print(
-            f"Set aside as junk: precision {precision} where {ours['asked_precision']} is asked, recall {ours['recall']:.2f}."
-        )
+        precision, recall = ("-" if ours[key] is None else f"{ours[key]:.2f}" for key in ("precision", "recall"))
+        print(f"Set aside as junk: precision {precision} where {ours['asked_precision']} is asked, recall {recall}.")
 
 
 def shown(interval: dict[str, float], digits: int = 1) -> str:

@@ -41,9 +41,7 @@ from sala.errors import SalaError
 from sala.stages import one_hot
 
 FORMAT = 3
-USUAL_LIKENESS = (
-    0.55  # of images to their prototype, where there is no pool to tell: the median of the tasks in docs/practice.md
-)
+USUAL_LIKENESS, LIKENESS_STRENGTH = 0.55, 5.0  # the median of the tasks in docs/practice.md, and what it counts for
 Floats = NDArray[np.float32]
 
 
@@ -174,6 +172,8 @@ def fit_labels(
     support, y = to_tensor(labelled), torch.from_numpy(np.asarray(labels, np.int64))
     points = to_tensor(pool)
     centre = (support.sum(0) + points.sum(0)) / (len(support) + len(points))
+    if not centre.isfinite().all():
+        raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
     support, points = normalised(support, centre), normalised(points, centre)
     support_sums = class_sums(support, y)
     sums, used = refine(points, support, y, config)
@@ -268,11 +268,10 @@ def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:
 
 
 def likeness(similarities: Tensor, known: Tensor) -> float:  # [n, k], [n]
-    """How similar images of a pool are to the prototype of their class: each counts as much as it seems to be of any."""
-    if not len(known):
-        return USUAL_LIKENESS
-    best = similarities.amax(-1)
-    return float((known * best).sum() / known.sum().clamp_min(1e-12))
+    """How similar images of a pool are to the prototype of their class: each counts as much as it seems to be of any, and
+    a few images' worth of what is usual keeps a small pool from saying much."""
+    total = float((known * similarities.amax(-1)).sum()) if len(known) else 0.0
+    return (total + LIKENESS_STRENGTH * USUAL_LIKENESS) / (float(known.sum()) + LIKENESS_STRENGTH)
 
 
 def temperature_prior(alike: float, n_way: int, config: EngineConfig) -> float:

@@ -99,14 +99,16 @@ def is_first(x: Tensor, kernel: Tensor) -> bool:
 SMALL_TASK = 200_000  # products: above, PyTorch's matrix products are faster
 
 
-def is_small_task(points: Tensor, n_centres: int, *others: Tensor | None) -> bool:
-    """Whether the loops of `sala.jit_task` take it: one task on the CPU, of few points [n, d] and few centres."""
+def is_small_task(points: Tensor, n_centres: int, *others: tuple[Tensor | None, tuple[int, ...]]) -> bool:
+    """Whether the loops of `sala.jit_task` take it: one task on the CPU, of few points [n, d] and few centres; the others
+    with the shapes that they must have, since the loops neither broadcast nor look where an array ends."""
     return (
-        points.numel() * n_centres <= SMALL_TASK
+        points.ndim == 2
+        and points.numel() * n_centres <= SMALL_TASK
         and chosen() == "numba"
         and all(
-            t is None or (t.ndim == 2 and t.dtype == torch.float32 and t.device.type == "cpu")
-            for t in (points, *others)
+            t is None or (t.shape == shape and t.dtype == torch.float32 and t.device.type == "cpu")
+            for t, shape in ((points, points.shape), *others)
         )
     )
 

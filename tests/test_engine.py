@@ -27,6 +27,7 @@ from sala.belonging import (
 )
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.engine import (
+    LIKENESS_STRENGTH,
     USUAL_LIKENESS,
     EngineConfig,
     LabelModel,
@@ -283,10 +284,27 @@ def test_the_temperature_is_the_prior_without_evidence_and_follows_it_otherwise(
 
 def test_likeness_is_that_of_images_which_seem_to_be_of_a_class() -> None:
     similarities = torch.tensor([[0.8, 0.1], [0.2, 0.6], [0.1, 0.05]])
-    slow = (1.0 * 0.8 + 0.5 * 0.6 + 0.1 * 0.1) / (1.0 + 0.5 + 0.1)
+    usual = LIKENESS_STRENGTH * USUAL_LIKENESS
+    slow = (1.0 * 0.8 + 0.5 * 0.6 + 0.1 * 0.1 + usual) / (1.0 + 0.5 + 0.1 + LIKENESS_STRENGTH)
     assert likeness(similarities, torch.tensor([1.0, 0.5, 0.1])) == pytest.approx(slow)
-    assert likeness(similarities[:0], torch.zeros(0)) == USUAL_LIKENESS
-    assert math.isfinite(likeness(similarities, torch.zeros(3)))
+    many = similarities[:2].repeat(100_000, 1)
+    assert likeness(many, torch.tensor([1.0, 0.5]).repeat(100_000)) == pytest.approx((0.8 + 0.5 * 0.6) / 1.5, rel=1e-3)
+
+
+def test_a_pool_that_says_little_leaves_the_usual_temperature() -> None:
+    labelled, labels = blobs([1, 1, 1, 1], seed=1, noise=0.2)
+    pool, _ = blobs([1, 0, 0, 0], seed=2, noise=0.2)
+    empty, one = (fit_labels(labelled, labels, part).model.inverse_temperature for part in (pool[:0], pool))
+    assert empty == pytest.approx(temperature_prior(USUAL_LIKENESS, 4, EngineConfig()))
+    assert 0.6 * empty < one < 1.6 * empty
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_features_that_are_no_numbers_are_refused(wrong: float) -> None:
+    labelled, labels, pool, _ = task()
+    pool[3, 2] = wrong
+    with pytest.raises(SalaError, match="finite"):
+        fit_labels(labelled, labels, pool)
 
 
 def test_the_prior_of_the_temperature_is_its_formula_within_its_range() -> None:

@@ -350,7 +350,7 @@ def with_gradients(function: Callable[..., Tensor], *inputs: Tensor | None) -> l
 @pytest.mark.parametrize("weighted", [True, False])
 def test_a_small_task_has_pytorchs_distances_and_means(shape: tuple[int, int, int], weighted: bool) -> None:
     x, c, a, w = small_task(*shape)
-    assert kernels.is_small_task(x, len(c), c, a)
+    assert kernels.is_small_task(x, len(c), (c, c.shape), (a, c.shape))
     functions = [(squared_distances, (x, c, a if weighted else None))] + [(weighted_means, (x, w))] * (len(x) > 0)
     for function, inputs in functions:
         ours = with_gradients(function, *inputs)
@@ -361,13 +361,27 @@ def test_a_small_task_has_pytorchs_distances_and_means(shape: tuple[int, int, in
 
 
 def test_small_and_large_tasks_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the loops are used where they are said to be: without them the last digits differ."""
+    """And the loops are used where they are said to be, forward and backward: without them the last digits differ."""
     x, c, a, w = small_task()
-    small = with_gradients(squared_distances, x, c, a) + with_gradients(weighted_means, x, w)
-    monkeypatch.setattr(kernels, "SMALL_TASK", -1)
-    large = with_gradients(squared_distances, x, c, a) + with_gradients(weighted_means, x, w)
-    assert_close(small, large, rtol=1e-4, atol=1e-4)
-    assert any(not torch.equal(one, other) for one, other in zip(small, large, strict=True))
+    for function, inputs in ((squared_distances, (x, c, a)), (weighted_means, (x, w))):
+        with monkeypatch.context() as context:
+            small = with_gradients(function, *inputs)
+            context.setattr(kernels, "SMALL_TASK", -1)
+            large = with_gradients(function, *inputs)
+        assert_close(small, large, rtol=1e-4, atol=1e-4)
+        assert not torch.equal(small[0], large[0]) and not torch.equal(small[1], large[1])
+
+
+def test_other_shapes_are_broadcast_or_refused_by_pytorch() -> None:
+    x, c, a, w = small_task()
+    assert_close(squared_distances(x, c, a[:1]), squared_distances(x, c, a[:1].expand_as(c)), rtol=1e-4, atol=1e-4)
+    assert_close(squared_distances(x[:, :1], c), squared_distances(x[:, :1].expand_as(x), c), rtol=1e-4, atol=1e-4)
+    with pytest.raises(RuntimeError):
+        squared_distances(x, c[:, :32], a[:, :32])
+    with pytest.raises(RuntimeError):
+        squared_distances(x, c, a[:3])
+    with pytest.raises(RuntimeError):
+        weighted_means(x, w[:20])
 
 
 def test_memory_of_a_small_task_may_lie_anyhow() -> None:
@@ -406,9 +420,10 @@ def test_a_small_task_has_gradients_of_gradients() -> None:
 
 def test_many_tasks_other_numbers_and_wishes_are_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
     x, c, _, _ = small_task()
-    assert not kernels.is_small_task(x[None], 5, c[None])
-    assert not kernels.is_small_task(x.double(), 5, c)
-    assert not kernels.is_small_task(x, 10_000, c)
+    assert not kernels.is_small_task(x[None], 5, (c[None], (1, *c.shape)))
+    assert not kernels.is_small_task(x.double(), 5, (c, c.shape))
+    assert not kernels.is_small_task(x, 5, (c.double(), c.shape))
+    assert not kernels.is_small_task(x, 10_000, (c, c.shape))
     monkeypatch.setenv("SALA_KERNELS", "torch")
     kernels.chosen.cache_clear()
-    assert not kernels.is_small_task(x, 5, c)
+    assert not kernels.is_small_task(x, 5, (c, c.shape))

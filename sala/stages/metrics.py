@@ -27,7 +27,7 @@ class _SquaredDistances(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, points: Tensor, centres: Tensor, weights: Tensor | None) -> Tensor:
         ctx.save_for_backward(points, centres, weights)
-        if kernels.is_small_task(points, centres.shape[-2], centres, weights):
+        if _is_small(points, centres, weights):
             return _small_distances(points, centres, weights)
         x, c = _centred(points, centres)
         if weights is None:
@@ -45,9 +45,8 @@ class _SquaredDistances(torch.autograd.Function):
         da = G'x^2 - 2 c G'x + c^2 G'1."""
         points, centres, weights = ctx.saved_tensors
         (g,) = grads
-        if (
-            kernels.is_small_task(points, centres.shape[-2], centres, weights, g) and not torch.is_grad_enabled()
-        ):  # else the gradient's gradient
+        wants_more = torch.is_grad_enabled()  # the gradient of the gradient
+        if not wants_more and _is_small(points, centres, weights, g):
             return _small_gradients(points, centres, weights, g)
         x, c = _centred(points, centres)
         by_points, by_centres, by_weights = None, None, None
@@ -68,6 +67,11 @@ class _SquaredDistances(torch.autograd.Function):
 def _centred(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
     origin = centres.mean(-2, keepdim=True)
     return points - origin, centres - origin
+
+
+def _is_small(points: Tensor, centres: Tensor, weights: Tensor | None, g: Tensor | None = None) -> bool:
+    n, k, shape = len(points), centres.shape[-2], (centres.shape[-2], points.shape[-1])
+    return kernels.is_small_task(points, k, (centres, shape), (weights, shape), (g, (n, k)))
 
 
 def _small_distances(points: Tensor, centres: Tensor, weights: Tensor | None) -> Tensor:

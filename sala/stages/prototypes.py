@@ -28,14 +28,15 @@ class _WeightedMeans(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, points: Tensor, weights: Tensor) -> Tensor:
         ctx.save_for_backward(points, weights)
-        if kernels.is_small_task(points, weights.shape[-1], weights):
+        if _is_small(points, weights):
             return _small_means(points, weights)
         return _means(points, weights)[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:
         points, weights = ctx.saved_tensors
-        if kernels.is_small_task(points, weights.shape[-1], weights, grads[0]) and not torch.is_grad_enabled():
+        wants_more = torch.is_grad_enabled()  # the gradient of the gradient
+        if not wants_more and _is_small(points, weights, grads[0]):
             return _small_gradients(points, weights, grads[0])
         by_points, by_weights = None, None
         means, sums = _means(points, weights)
@@ -50,6 +51,11 @@ class _WeightedMeans(torch.autograd.Function):
 def _means(points: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     sums = weights.sum(-2).unsqueeze(-1)
     return weights.mT @ points / sums, sums
+
+
+def _is_small(points: Tensor, weights: Tensor, g: Tensor | None = None) -> bool:
+    n, k = len(points), weights.shape[-1]
+    return kernels.is_small_task(points, k, (weights, (n, k)), (g, (k, points.shape[-1])))
 
 
 def _small_means(points: Tensor, weights: Tensor) -> Tensor:
