@@ -41,7 +41,7 @@ from sala.errors import SalaError
 from sala.stages import one_hot
 
 FORMAT = 3
-USUAL_LIKENESS, LIKENESS_STRENGTH = 0.55, 5.0  # the median of the tasks in docs/practice.md, and what it counts for
+USUAL_LIKENESS, LIKENESS_STRENGTH = 0.55, 1.0  # the median of the tasks in docs/practice.md, and what it counts for
 Floats = NDArray[np.float32]
 
 
@@ -54,7 +54,7 @@ class EngineConfig:
     labelled_weight: float = 3.0  # of a labelled image, where a sure pool image counts 1
     anchor: float = 0.3  # share of the first prototypes in those that classify: clusters of junk cannot carry them away
     n_label_next: int = 50
-    prior: tuple[float, float, float] = (4.62, 1.49, -0.27)  # of the temperature: see `temperature_prior`
+    prior: tuple[float, float, float] = (4.65, 1.54, -0.27)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
 
 
@@ -269,7 +269,7 @@ def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:
 
 def likeness(similarities: Tensor, known: Tensor) -> float:  # [n, k], [n]
     """How similar images of a pool are to the prototype of their class: each counts as much as it seems to be of any, and
-    a few images' worth of what is usual keeps a small pool from saying much."""
+    one image's worth of what is usual keeps a pool of very few from saying much."""
     total = float((known * similarities.amax(-1)).sum()) if len(known) else 0.0
     return (total + LIKENESS_STRENGTH * USUAL_LIKENESS) / (float(known.sum()) + LIKENESS_STRENGTH)
 
