@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from practice import interval, shown, tiny, write
+from practice import interval, shown, write
+from practice_fit import tiny
 from torch import Tensor, nn
 
 from sala.engine import normalised, to_tensor

@@ -3,7 +3,8 @@
 What follows a convolution costs as much as the convolution itself when each step reads and writes the whole map. Here the
 forward pass reads the map twice (sums; then pool, normalise and ReLU together) and the backward pass reads it once.
 The kernels are compiled by numba, if it is installed (`pip install sala[fast]`); without it, and for tensors that are
-not float32 on the CPU in channels-last memory, PyTorch's own operations do the same.
+not float32 on the CPU in channels-last memory, PyTorch's own operations do the same. It also says when the loops for the
+distances of a small task (`sala.jit_task`) may be used.
 """
 
 from __future__ import annotations

@@ -131,3 +131,14 @@ def test_the_commands_for_a_folder_of_images_run(tmp_path: Path) -> None:
         assert result.returncode == 0, f"{line}\n{result.stderr}"
     assert (tmp_path / "new.csv").read_text().count("\n") == 2
     assert sorted(p.name for p in (tmp_path / "out").iterdir())[0] == "labels.csv"
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.name)
+def test_every_benchmark_can_be_loaded(script: Path) -> None:
+    """What it imports is there; the measurements themselves take minutes."""
+    code = f"import runpy; runpy.run_path({str(script)!r}, run_name='loaded')"
+    path = os.pathsep.join([str(ROOT), str(script.parent)])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert done.returncode == 0, done.stderr
