@@ -111,6 +111,28 @@ def patch_moments(n_parts, x, mean, covariance):  # type: ignore[no-untyped-def]
 
 
 @part
+def convolve_square(x, h, w, K, y0, y1, y2, y3):  # type: ignore[no-untyped-def]
+    """The convolution at the four places of a square of the pool, of one image [k, H + 4, W + 4], for all channels."""
+    channels = len(y0)
+    y0[:], y1[:], y2[:], y3[:] = 0, 0, 0, 0
+    for p in range(x.shape[0]):
+        t, j = 9 * p, 2 * w + 1  # the four rows of four pixels that the square looks at
+        r, b, d, z = x[p, 2 * h + 1], x[p, 2 * h + 2], x[p, 2 * h + 3], x[p, 2 * h + 4]
+        r0, r1, r2, r3 = r[j], r[j + 1], r[j + 2], r[j + 3]
+        b0, b1, b2, b3 = b[j], b[j + 1], b[j + 2], b[j + 3]
+        d0, d1, d2, d3 = d[j], d[j + 1], d[j + 2], d[j + 3]
+        z0, z1, z2, z3 = z[j], z[j + 1], z[j + 2], z[j + 3]
+        for c in range(channels):
+            k0, k1, k2 = K[t, c], K[t + 1, c], K[t + 2, c]
+            k3, k4, k5 = K[t + 3, c], K[t + 4, c], K[t + 5, c]
+            k6, k7, k8 = K[t + 6, c], K[t + 7, c], K[t + 8, c]
+            y0[c] += r0 * k0 + r1 * k1 + r2 * k2 + b0 * k3 + b1 * k4 + b2 * k5 + d0 * k6 + d1 * k7 + d2 * k8
+            y1[c] += r1 * k0 + r2 * k1 + r3 * k2 + b1 * k3 + b2 * k4 + b3 * k5 + d1 * k6 + d2 * k7 + d3 * k8
+            y2[c] += b0 * k0 + b1 * k1 + b2 * k2 + d0 * k3 + d1 * k4 + d2 * k5 + z0 * k6 + z1 * k7 + z2 * k8
+            y3[c] += b1 * k0 + b2 * k1 + b3 * k2 + d1 * k3 + d2 * k4 + d3 * k5 + z1 * k6 + z2 * k7 + z3 * k8
+
+
+@part
 def convolve_and_pool(x, kernel, scale, mean, bias, out, chosen, where):  # type: ignore[no-untyped-def]
     n, height, width, channels = out.shape
     s, means, biases, K = scale.copy(), mean.copy(), bias.copy(), kernel.copy()  # own arrays: `out` cannot overlap them
@@ -119,22 +141,7 @@ def convolve_and_pool(x, kernel, scale, mean, bias, out, chosen, where):  # type
     for i in range(n):
         for h in range(height):
             for w in range(width):
-                y0[:], y1[:], y2[:], y3[:] = 0, 0, 0, 0
-                for p in range(x.shape[1]):
-                    t, j = 9 * p, 2 * w + 1  # the four rows of four pixels that the square looks at
-                    r, b, d, z = x[i, p, 2 * h + 1], x[i, p, 2 * h + 2], x[i, p, 2 * h + 3], x[i, p, 2 * h + 4]
-                    r0, r1, r2, r3 = r[j], r[j + 1], r[j + 2], r[j + 3]
-                    b0, b1, b2, b3 = b[j], b[j + 1], b[j + 2], b[j + 3]
-                    d0, d1, d2, d3 = d[j], d[j + 1], d[j + 2], d[j + 3]
-                    z0, z1, z2, z3 = z[j], z[j + 1], z[j + 2], z[j + 3]
-                    for c in range(channels):
-                        k0, k1, k2 = K[t, c], K[t + 1, c], K[t + 2, c]
-                        k3, k4, k5 = K[t + 3, c], K[t + 4, c], K[t + 5, c]
-                        k6, k7, k8 = K[t + 6, c], K[t + 7, c], K[t + 8, c]
-                        y0[c] += r0 * k0 + r1 * k1 + r2 * k2 + b0 * k3 + b1 * k4 + b2 * k5 + d0 * k6 + d1 * k7 + d2 * k8
-                        y1[c] += r1 * k0 + r2 * k1 + r3 * k2 + b1 * k3 + b2 * k4 + b3 * k5 + d1 * k6 + d2 * k7 + d3 * k8
-                        y2[c] += b0 * k0 + b1 * k1 + b2 * k2 + d0 * k3 + d1 * k4 + d2 * k5 + z0 * k6 + z1 * k7 + z2 * k8
-                        y3[c] += b1 * k0 + b2 * k1 + b3 * k2 + d1 * k3 + d2 * k4 + d3 * k5 + z1 * k6 + z2 * k7 + z3 * k8
+                convolve_square(x[i], h, w, K, y0, y1, y2, y3)
                 for c in range(channels):
                     best, place = winner(s[c], y0[c], y1[c], y2[c], y3[c])
                     best -= means[c]
@@ -142,6 +149,30 @@ def convolve_and_pool(x, kernel, scale, mean, bias, out, chosen, where):  # type
                     chosen[i, h, w, c] = best
                     out[i, h, w, c] = np.float32(0) if value <= 0 else value
                     where[i, h, w, c] = np.uint8(DEAD) if value <= 0 else place
+
+
+@part
+def convolve_pool_relu(x, kernel, bias, out):  # type: ignore[no-untyped-def]
+    n, height, width, channels = out.shape
+    biases, K = bias.copy(), kernel.copy()
+    y0, y1 = np.empty(channels, np.float32), np.empty(channels, np.float32)
+    y2, y3 = np.empty(channels, np.float32), np.empty(channels, np.float32)
+    for i in range(n):
+        for h in range(height):
+            for w in range(width):
+                convolve_square(x[i], h, w, K, y0, y1, y2, y3)
+                for c in range(channels):
+                    best, _ = winner(np.float32(1), y0[c], y1[c], y2[c], y3[c])
+                    best += biases[c]
+                    out[i, h, w, c] = np.float32(0) if best <= 0 else best
+
+
+def first_pooled(n_parts, x, kernel, bias, out):  # type: ignore[no-untyped-def]
+    """relu(max over 2 x 2 of kernel [T, C] on the patches + bias): the block when its norm is folded into the kernel."""
+    n = len(x)
+    for share in prange(n_parts):
+        i0, i1 = n * share // n_parts, n * (share + 1) // n_parts
+        convolve_pool_relu(x[i0:i1], kernel, bias, out[i0:i1])
 
 
 def first_forward(n_parts, x, kernel, weight, bias, eps, mean, covariance, moments, out, chosen, where):  # type: ignore[no-untyped-def]
@@ -221,4 +252,4 @@ def first_backward(  # type: ignore[no-untyped-def]
         grad_kernel[t] = weight * inverse * (taken[t] - total[0] * mean[t] - total[1] * inverse**2 * along)
 
 
-KERNELS = both(patch_moments, first_forward, first_backward)
+KERNELS = both(patch_moments, first_forward, first_backward, first_pooled)

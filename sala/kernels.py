@@ -84,8 +84,20 @@ def first_block(
     return out, mean, variance
 
 
+def first_block_folded(x: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:  # [n, k, H, W] -> [n, C, H / 2, W / 2]
+    """relu(max_pool2d(conv2d(x), 2)), whose map is never written either. Nothing gets a gradient."""
+    from sala import jit, jit_first
+
+    n, _, height, width = x.shape
+    out = torch.empty(n, len(kernel), height // 2, width // 2, memory_format=torch.channels_last)
+    n_values = n * len(kernel) * height * width
+    arrays = [_framed(x).numpy(), _taps(kernel).numpy(), as_array(bias), _rows(out)]
+    jit.run(jit_first.KERNELS, "first_pooled", n_values, *arrays)
+    return out
+
+
 def is_first(x: Tensor, kernel: Tensor) -> bool:
-    """Whether `first_block` takes it: images, that is few channels and no gradient wanted."""
+    """Whether the first block is done in one: images, that is few channels and no gradient wanted."""
     return (
         x.dtype == kernel.dtype == torch.float32
         and x.device.type == "cpu"
@@ -181,10 +193,9 @@ class _First(torch.autograd.Function):
         from sala import jit, jit_first
 
         n, k, height, width = x.shape
-        framed = x.new_zeros(n, k, height + 4, width + 4)
-        framed[:, :, 2:-2, 2:-2] = x
+        framed = _framed(x)
         ctx.n_values = n_values = n * len(kernel) * height * width
-        taps = kernel.detach().flatten(1).T.contiguous()  # [T, C]
+        taps = _taps(kernel)
         means, covariance = torch.empty(9 * k, dtype=torch.float64), torch.empty(9 * k, 9 * k, dtype=torch.float64)
         jit.run(jit_first.KERNELS, "patch_moments", n_values // 8, framed.numpy(), means.numpy(), covariance.numpy())
         moments = torch.empty(2, len(kernel), dtype=torch.float64)
@@ -234,6 +245,19 @@ class _First(torch.autograd.Function):
             grad_shift,
             None,
         )  # the norm takes the bias out again
+
+
+def _framed(x: Tensor) -> Tensor:
+    """Images with two zeros on each side: [n, k, H + 4, W + 4]."""
+    n, k, height, width = x.shape
+    framed = x.new_zeros(n, k, height + 4, width + 4)
+    framed[:, :, 2:-2, 2:-2] = x.detach()
+    return framed
+
+
+def _taps(kernel: Tensor) -> Tensor:
+    """The kernel as the loops read it: [T, C]."""
+    return kernel.detach().flatten(1).T.contiguous()
 
 
 def _rows(y: Tensor) -> Any:

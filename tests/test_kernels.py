@@ -321,7 +321,58 @@ def test_without_numba_pytorchs_kernels_are_used() -> None:
     assert "numba is not installed; pip install 'sala[fast]'" in refused.stderr
 
 
-def test_evaluation_does_not_need_them() -> None:
-    block = ConvBlock(1, 4).to(memory_format=torch.channels_last).eval()
-    expected = nn.functional.max_pool2d(block.norm(block.conv(torch.ones(1, 1, 6, 6))).relu(), 2)
-    assert_close(block(torch.ones(1, 1, 6, 6)), expected)
+@pytest.mark.parametrize("shape", FIRST_SHAPES)
+def test_in_evaluation_the_first_block_is_the_same_in_one(shape: tuple[int, int, int, int]) -> None:
+    g = torch.Generator().manual_seed(1)
+    x, kernel = torch.rand(shape, generator=g), torch.randn(6, shape[1], 3, 3, generator=g)
+    bias = torch.randn(6, generator=g)
+    y = nn.functional.conv2d(x.double(), kernel.double(), bias.double(), padding=1)
+    expected = nn.functional.max_pool2d(y, 2).relu()
+    assert_close(kernels.first_block_folded(x, kernel, bias).double(), expected, rtol=0, atol=2e-5)
+
+
+def test_threads_change_no_bit_of_an_embedding(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sala import jit
+
+    monkeypatch.setattr(jit, "WORTH_THREADS", 0)
+    g = torch.Generator().manual_seed(0)
+    x, kernel = torch.rand(9, 3, 14, 14, generator=g), torch.randn(16, 3, 3, 3, generator=g)
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for n_threads in (1, 2):
+            torch.set_num_threads(n_threads)
+            results.append(kernels.first_block_folded(x, kernel, torch.linspace(-1, 1, 16)))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*results)
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_an_image_that_is_not_a_number_has_no_embedding(place: int) -> None:
+    x = torch.rand(2, 1, 16, 16)
+    x[1, 0, 4 + place // 2, 4 + place % 2] = float("nan")
+    network = Conv4(1, 16).eval()
+    with torch.inference_mode():
+        points = network(x)
+    assert points[0].isfinite().all() and points[1].isnan().all()
+
+
+def test_evaluation_is_the_norm_folded_into_the_kernel() -> None:
+    """With the kernels and without, and with gradients, for which PyTorch's operations are taken."""
+    torch.manual_seed(0)
+    block = ConvBlock(1, 4).to(memory_format=torch.channels_last)
+    for _ in range(3):
+        block(torch.rand(4, 1, 6, 6))  # running statistics of its own
+    block.eval()
+    x = torch.rand(3, 1, 6, 6)
+    expected = nn.functional.max_pool2d(block.norm(block.conv(x)).relu(), 2)
+    with torch.inference_mode():
+        assert_close(block(x), expected.detach())
+    found = block(x)
+    assert_close(found, expected)
+    parameters = list(block.parameters())
+    for ours, theirs in zip(
+        *(torch.autograd.grad(out.square().sum(), parameters) for out in (found, expected)), strict=True
+    ):
+        assert_close(ours, theirs)
