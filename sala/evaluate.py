@@ -193,14 +193,15 @@ class Embeddings:
 def _measure(method: Method, episodes: Episode) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
     """One number an episode: the accuracy, and counts of what was selected; `@` marks a batch's diagnostics."""
     task = episodes.task
-    logits = checked_logits(method.logits(task), task, method)
+    has_unlabeled = task.unlabeled.shape[-2] > 0
+    logits, labels = method.answers(task) if has_unlabeled else (method.logits(task), None)
+    checked_logits(logits, task, method)
     if bool(logits.isnan().any()):
         raise SalaError(
             f"{type(method).__name__} gave class scores that are not a number; look at its weights and options"
         )
     right = logits.argmax(-1) == episodes.query_labels
     measured = {"accuracy": right.double().mean(-1)}
-    labels = method.pseudo_labels(task) if task.unlabeled.shape[-2] else None
     if labels is not None:
         truth, selected = episodes.unlabeled_labels, labels.selected
         correct = labels.probabilities.argmax(-1) == truth

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 import torch
 from tasks import descend, images_task, on_features, random_task
+from torch import Tensor
 from torch.testing import assert_close
 
-from sala.backbones import build_backbone
+from sala.backbones import Identity, build_backbone
 from sala.episode import Task
 from sala.errors import SalaError
 from sala.methods import METHODS, build_method, method_options
@@ -148,6 +149,31 @@ def test_pseudo_labels_are_probabilities_of_the_unlabeled_points(name: str) -> N
     assert labels.probabilities.shape == (2, 8, 3)
     assert labels.selected.shape == (2, 8)
     assert_close(labels.probabilities.sum(-1), torch.ones(2, 8, dtype=torch.float64))
+
+
+@every_method
+def test_answers_are_class_scores_and_pseudo_labels(name: str) -> None:
+    task, method = random_task(batch=(2,), n_unlabeled=8), on_features(name)
+    logits, labels = method.answers(task)
+    expected = method.pseudo_labels(task)
+    assert torch.equal(logits, method.logits(task))
+    assert (labels is None) == (expected is None)
+    if labels is not None and expected is not None:
+        assert torch.equal(labels.probabilities, expected.probabilities)
+        assert torch.equal(labels.selected, expected.selected)
+
+
+@every_method
+def test_a_method_of_ones_own_is_asked_for_its_own_logits(name: str) -> None:
+    """Also one that is made from a method with an `answers` of its own."""
+
+    class Own(METHODS[name]):  # type: ignore[misc, valid-type]
+        def logits(self, task: Task) -> Tensor:
+            logits: Tensor = super().logits(task)
+            return -logits
+
+    task, method = random_task(), Own(Identity(6)).double().eval()
+    assert torch.equal(method.answers(task)[0], method.logits(task))
 
 
 @every_method

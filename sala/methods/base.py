@@ -33,6 +33,12 @@ class Method(nn.Module):
     progress: float = 1.0  # of the training, in (0, 1]; set by the loop, read in training mode only
     selection_share: float = 1.0  # M0 / M, from the protocol; read by methods that select
 
+    def __init_subclass__(cls) -> None:
+        """Who writes `logits` or `pseudo_labels` anew must be asked for them, not for a base class's `answers`."""
+        super().__init_subclass__()
+        if {"logits", "pseudo_labels"} & set(vars(cls)) and "answers" not in vars(cls):
+            cls.answers = Method.answers  # type: ignore[method-assign]
+
     def __init__(self, backbone: Backbone):
         super().__init__()
         self.backbone = backbone
@@ -84,6 +90,10 @@ class Method(nn.Module):
     def pseudo_labels(self, task: Task) -> PseudoLabels | None:
         """What the method makes of an embedded task's unlabelled points; None if it does not look at them."""
         return None
+
+    def answers(self, task: Task) -> tuple[Tensor, PseudoLabels | None]:
+        """Class scores and pseudo-labels of an embedded task, in one go: a place for a method to share work."""
+        return self.logits(task), self.pseudo_labels(task)
 
     def diagnostics(self, task: Task) -> dict[str, float]:
         """Numbers worth a line in the log, from a batch of embedded tasks."""

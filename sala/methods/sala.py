@@ -78,16 +78,23 @@ class SALA(Method):
         self.recompute, self.flow = recompute, flow
 
     def logits(self, task: Task) -> Tensor:
-        prototypes = class_means(task.support, task.labels, task.n_way)  # eq. 1
-        weights = self._weights(prototypes)
-        refined = refine(task, self._refinement_weights(task, prototypes, weights))  # eq. 10
-        if self.recompute:
-            weights = self._weights(refined)
-        return -squared_distances(task.query, refined, weights)  # eq. 11
+        return self._answers(task)[0]
 
     def pseudo_labels(self, task: Task) -> PseudoLabels:
         prototypes = class_means(task.support, task.labels, task.n_way)
         return self._pseudo_labels(task, prototypes, self._weights(prototypes))
+
+    def answers(self, task: Task) -> tuple[Tensor, PseudoLabels]:
+        return self._answers(task)
+
+    def _answers(self, task: Task) -> tuple[Tensor, PseudoLabels]:
+        prototypes = class_means(task.support, task.labels, task.n_way)  # eq. 1
+        weights = self._weights(prototypes)
+        labels = self._pseudo_labels(task, prototypes, weights)
+        refined = refine(task, labels.probabilities * labels.selected[..., None])  # eq. 10
+        if self.recompute:
+            weights = self._weights(refined)
+        return -squared_distances(task.query, refined, weights), labels  # eq. 11
 
     def n_selected(self, n_unlabeled: int) -> int:
         """n of eqs. 8 and 9; in evaluation t = 1, whatever the training's progress was."""
@@ -104,10 +111,6 @@ class SALA(Method):
         p = (-distances).softmax(-1)  # eq. 5
         selected = nearest(distances, self.n_selected(distances.shape[-2]))  # eq. 6
         return PseudoLabels(p if self.flow else p.detach(), selected)
-
-    def _refinement_weights(self, task: Task, prototypes: Tensor, weights: Tensor | None) -> Tensor:
-        labels = self._pseudo_labels(task, prototypes, weights)
-        return labels.probabilities * labels.selected[..., None]
 
     def diagnostics(self, task: Task) -> dict[str, float]:
         """Is the metric adaptive in fact? Spread of a over tasks, and the share of hidden units that are ever on."""
