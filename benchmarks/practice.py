@@ -42,6 +42,7 @@ from sala.engine import EngineConfig, fit_labels, normalised, to_tensor
 
 BACKGROUND = "BACKGROUND_Google"
 ASKED = 0.9  # precision of what is set aside as junk: the command's default
+UNEQUAL = [(1, 5), (1, 10)]  # labelled images of a class, drawn for each
 OUT = Path(__file__).parent.parent / "results" / "practice"
 
 
@@ -86,23 +87,24 @@ def data_root() -> Path:
 
 
 def draws(
-    features: np.ndarray, names: np.ndarray, known: list[str], junk: np.ndarray, *, n_shot: int, sizes: list[int], n_junk: int,
-    n_draws: int, seed: int,
+    features: np.ndarray, names: np.ndarray, known: list[str], junk: np.ndarray, *, n_shot: int | tuple[int, int],
+    sizes: list[int], n_junk: int, n_draws: int, seed: int,
 ) -> Iterator[Draw]:  # fmt: skip
-    """`sizes` are the pool's images of each class; which classes have which is drawn too. `junk` are rows for any draw;
-    without them junk is drawn from the classes that a draw leaves out."""
+    """`n_shot` labelled images of each class, or a number between two, drawn for each class. `sizes` are the pool's images of
+    each class; which classes have which is drawn too. `junk` are rows for any draw; without them junk is drawn from the
+    classes that a draw leaves out."""
     for i in range(n_draws):
         rng = np.random.default_rng([seed, i])
         classes = rng.permutation(known)[: len(sizes)]
         rows = [rng.permutation(np.flatnonzero(names == c)) for c in classes]
-        support = np.concatenate([r[:n_shot] for r in rows])
-        pool = [r[n_shot : n_shot + size] for r, size in zip(rows, sizes, strict=True)]
+        shots = [n_shot] * len(sizes) if isinstance(n_shot, int) else rng.integers(n_shot[0], n_shot[1] + 1, len(sizes))
+        support = np.concatenate([r[:n] for r, n in zip(rows, shots, strict=True)])
+        pool = [r[n : n + size] for r, n, size in zip(rows, shots, sizes, strict=True)]
         others = np.concatenate([junk, np.flatnonzero(np.isin(names, list(set(known) - set(classes))))])
         aside = rng.permutation(others)[:n_junk]
         truth = np.concatenate([np.full(len(p), c) for c, p in enumerate(pool)] + [np.full(len(aside), -1)])
-        yield Draw(
-            features[support], np.repeat(np.arange(len(sizes)), n_shot), features[np.concatenate([*pool, aside])], truth
-        )
+        labels = np.repeat(np.arange(len(sizes)), shots)
+        yield Draw(features[support], labels, features[np.concatenate([*pool, aside])], truth)
 
 
 # --- the others: what scikit-learn offers, on the same features, centred and scaled alike
@@ -243,18 +245,22 @@ def measure(root: Path, n_draws: int, seed: int, shots: list[int], only_sala: bo
     features, names = caltech(root)
     known, junk = sorted(set(names) - {BACKGROUND}), np.flatnonzero(names == BACKGROUND)
     path, results = OUT / "caltech-16.json", {}
-    if path.is_file() and (len(shots) == 1 or only_sala):  # the rest was measured before, if on the same draws
+    if path.is_file() and (len(shots) < 2 or only_sala):  # the rest was measured before, if on the same draws
         content = json.loads(path.read_text(encoding="utf-8"))
         results = content["results"] if (content["seed"], content["n_draws"]) == (seed, n_draws) else {}
-    for n_shot in shots:
+    for n_shot in [*shots, *UNEQUAL]:
+        label = f"{n_shot} shot" if isinstance(n_shot, int) else f"{n_shot[0]} to {n_shot[1]} labelled"
         settings = {
-            "all photos": {"sizes": [50 - n_shot] * 16, "n_junk": 100},
+            "all photos": {"sizes": [50 - np.max(n_shot)] * 16, "n_junk": 100},
             "80 % junk (6 classes, the others are junk too)": {"sizes": [25] * 6, "n_junk": 600},
-            "class sizes 1 : 10": {"sizes": np.geomspace(4.5, 45, 16).round().astype(int).tolist(), "n_junk": 100},
+            "class sizes 1 : 10": {
+                "sizes": np.geomspace(4.5, min(45, 50 - np.max(n_shot)), 16).round().astype(int).tolist(),
+                "n_junk": 100,
+            },
         }
         for title, shape in settings.items():
             made = list(draws(features, names, known, junk, n_shot=n_shot, n_draws=n_draws, seed=seed, **shape))
-            key = f"{title}, {n_shot} shot"
+            key = f"{title}, {label}"
             if only_sala:
                 others = {name: other["accuracies"] for name, other in results.get(key, {}).get("others", {}).items()}
             else:
@@ -320,7 +326,9 @@ def main() -> None:
     parser.add_argument("what", choices=["measure", "tables", "scale"])
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--shots", type=int, nargs="+", default=[1, 5])
+    parser.add_argument(
+        "--shots", type=int, nargs="*", default=[1, 5], help="beside unequal numbers of labelled images"
+    )
     parser.add_argument("--only-sala", action="store_true", help="leave the others as they were measured, if they were")
     parser.add_argument("--images", type=int, default=100_000)
     parser.add_argument("--threads", type=int, default=None)

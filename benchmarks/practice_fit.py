@@ -39,7 +39,6 @@ from sala.data.splits import tieredimagenet_splits
 from sala.engine import (
     EngineConfig,
     anchored,
-    class_sums,
     fit_labels,
     in_larger_classes,
     leave_one_out,
@@ -198,8 +197,7 @@ def fit_none(root: Path, n_draws: int, seed: int) -> None:
         support, labels = normalised(to_tensor(draw.support), model.centre), torch.from_numpy(draw.labels)
         sums, _ = refine(points, support, labels, model.config)
         first, refined = (
-            Similarities(points @ part.T, leave_one_out(support, labels, sums, class_sums(support, labels),
-                                                        replace(model.config, anchor=anchor))[0])
+            Similarities(points @ part.T, leave_one_out(support, labels, sums, replace(model.config, anchor=anchor))[0])
             for part, anchor in ((model.first, 1.0), (model.refined, 0.0))
         )  # fmt: skip
         others = Similarities(points @ model.others.T, support[in_larger_classes(labels)] @ model.others.T)

@@ -42,6 +42,7 @@ from sala.stages import one_hot
 
 FORMAT = 3
 USUAL_LIKENESS, LIKENESS_STRENGTH = 0.55, 1.0  # the median of the tasks in docs/practice.md, and what it counts for
+USUAL_PAIR, PAIRS = 0.35, 4.0  # similarity of two images of a class, and how many pairs that counts for
 Floats = NDArray[np.float32]
 
 
@@ -76,7 +77,7 @@ class LabelModel:
 
     classes: tuple[str, ...]
     centre: Tensor  # [d]
-    first: Tensor  # [k, d], of the labelled images alone
+    first: Tensor  # [k, d], of the labelled images alone: `first_prototypes`
     refined: Tensor  # [k, d]
     others: Tensor  # [j, d], of what is of no class; there may be none
     belonging: Belonging
@@ -175,12 +176,11 @@ def fit_labels(
     if not centre.isfinite().all():
         raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
     support, points = normalised(support, centre), normalised(points, centre)
-    support_sums = class_sums(support, y)
     sums, used = refine(points, support, y, config)
-    first, refined = unit(support_sums), unit(sums)
+    first, refined = first_prototypes(support, y), unit(sums)
     to_first, to_refined = points @ first.T, points @ refined.T
     by_first, by_refined = (
-        Similarities(to, leave_one_out(support, y, sums, support_sums, replace(config, anchor=anchor))[0])
+        Similarities(to, leave_one_out(support, y, sums, replace(config, anchor=anchor))[0])
         for to, anchor in ((to_first, 1.0), (to_refined, 0.0))
     )
     before = belonging(by_first, by_refined, len(support) / len(names))
@@ -190,7 +190,7 @@ def fit_labels(
     known = 1 - membership.none_of(to_first, to_refined, to_others.pool)
     alike = likeness(anchored(to_refined, to_first, config.anchor), known)
     prior = temperature_prior(alike, len(names), config)
-    held_out = leave_one_out(support, y, sums, support_sums, config)
+    held_out = leave_one_out(support, y, sums, config)
     beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
     model = LabelModel(names, centre, first, refined, others, membership, beta, config)
     described = model._describe(points, to_first, to_refined)
@@ -233,6 +233,25 @@ def class_sums(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [k,
     return one_hot(labels, int(labels.max()) + 1, like=support).T @ support
 
 
+def first_prototypes(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [k, d]
+    """The directions of the classes' labelled images, each as long as `relative_lengths` says."""
+    return relative_lengths(support, labels)[:, None] * unit(class_sums(support, labels))
+
+
+def relative_lengths(support: Tensor, labels: Tensor, n_less: int = 0) -> Tensor:  # [s, d], [s] -> [k]
+    """1 where all classes have equally many labelled images. An image is less similar to a direction that comes from fewer:
+    with r the similarity of two images of a class, the mean of n has the length sqrt(r + (1 - r) / n), and its product with
+    another image does not depend on n. So similarities are compared as to such means, relative to the mean number;
+    `n_less` of them are left out in each class."""
+    counts = labels.bincount().to(support.dtype)
+    sums = class_sums(support, labels)
+    n_pairs = float((counts * (counts - 1)).sum())
+    r = (float(sums.square().sum()) - len(support) + PAIRS * USUAL_PAIR) / (n_pairs + PAIRS)
+    r = min(max(r, 0.05), 0.95)
+    left, usual = ((n - n_less).clamp_min(1) for n in (counts, counts.mean()))
+    return ((r + (1 - r) / left) / (r + (1 - r) / usual)).sqrt()
+
+
 def refine(points: Tensor, support: Tensor, labels: Tensor, config: EngineConfig) -> tuple[Tensor, Tensor]:
     """c_i <- lambda sum_s z_si x_s + sum_u g(u) p_i(u) x_u, some times: the sums `[k, d]`, and who took part `[n]`.
 
@@ -240,15 +259,15 @@ def refine(points: Tensor, support: Tensor, labels: Tensor, config: EngineConfig
     of any class, by the same c; and by the first prototypes too, to the power of the share of junk that they see: in a
     clean pool an image may come near by and by, in a pool of mostly junk it must have been near from the beginning.
     """
-    support_sums = class_sums(support, labels)
+    support_sums, first = class_sums(support, labels), first_prototypes(support, labels)
     n_shot = len(support) / len(support_sums)
     sums = config.labelled_weight * support_sums
     if not len(points):
         return sums, torch.zeros(0, dtype=torch.bool)
 
     def similarities(anchor: float) -> Similarities:
-        prototypes = anchored(unit(sums), unit(support_sums), anchor)
-        held_out, _ = leave_one_out(support, labels, sums, support_sums, replace(config, anchor=anchor))
+        prototypes = anchored(unit(sums), first, anchor)
+        held_out, _ = leave_one_out(support, labels, sums, replace(config, anchor=anchor))
         return Similarities(points @ prototypes.T, held_out)
 
     at_first = similarities(anchor=1.0)
@@ -286,16 +305,17 @@ def temperature_prior(alike: float, n_way: int, config: EngineConfig) -> float:
 
 
 def leave_one_out(
-    support: Tensor, labels: Tensor, sums: Tensor, support_sums: Tensor, config: EngineConfig
-) -> tuple[Tensor, Tensor]:
+    support: Tensor, labels: Tensor, sums: Tensor, config: EngineConfig
+) -> tuple[Tensor, Tensor]:  # [s, d], [s], [k, d]
     """Similarities `[m, k]` of labelled images to the prototypes as they are without that image, and the labels `[m]`.
 
     Only images of classes with two or more. The pool's part in the prototypes stays.
     """
     rows = in_larger_classes(labels)
     x, y = support[rows], labels[rows]
-    similarities = x @ anchored(unit(sums), unit(support_sums), config.anchor).T
-    without = anchored(unit(sums[y] - config.labelled_weight * x), unit(support_sums[y] - x), config.anchor)
+    similarities = x @ anchored(unit(sums), first_prototypes(support, labels), config.anchor).T
+    own_first = relative_lengths(support, labels, n_less=1)[y, None] * unit(class_sums(support, labels)[y] - x)
+    without = anchored(unit(sums[y] - config.labelled_weight * x), own_first, config.anchor)
     own = (x * without).sum(-1)
     return similarities.scatter(1, y[:, None], own[:, None]), y
 

@@ -28,15 +28,19 @@ from sala.belonging import (
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.engine import (
     LIKENESS_STRENGTH,
+    PAIRS,
     USUAL_LIKENESS,
+    USUAL_PAIR,
     EngineConfig,
     LabelModel,
+    first_prototypes,
     fit_labels,
     fit_temperature,
     leave_one_out,
     likeness,
     normalised,
     refine,
+    relative_lengths,
     temperature_prior,
     unit,
 )
@@ -90,6 +94,18 @@ def test_neither_scale_nor_place_of_features_matters() -> None:
     np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-3)
 
 
+def slow_lengths(s: torch.Tensor, labels: np.ndarray, n_less: int = 0) -> list[float]:
+    """Of `relative_lengths`, pair by pair."""
+    pairs = [float(s[i] @ s[j]) for i in range(len(s)) for j in range(len(s)) if i != j and labels[i] == labels[j]]
+    r = (sum(pairs) + PAIRS * USUAL_PAIR) / (len(pairs) + PAIRS)
+    counts = np.bincount(labels)
+
+    def length(n: float) -> float:
+        return math.sqrt(r + (1 - r) / max(n - n_less, 1))
+
+    return [length(n) / length(counts.mean()) for n in counts]
+
+
 def test_without_steps_it_is_the_nearest_prototype() -> None:
     support, labels, pool, _ = task(noise=0.5)
     fitted = fit_labels(support, labels, pool, config=EngineConfig(n_steps=0))
@@ -98,6 +114,8 @@ def test_without_steps_it_is_the_nearest_prototype() -> None:
     x, s = (p / np.linalg.norm(p, axis=1, keepdims=True) for p in (x, s))
     means = np.stack([s[labels == c].mean(0) for c in range(4)])
     means /= np.linalg.norm(means, axis=1, keepdims=True)
+    anchor = fitted.model.config.anchor
+    means *= 1 - anchor + anchor * np.array(slow_lengths(torch.from_numpy(s), labels))[:, None]
     assert (fitted.pool.label == (x @ means.T).argmax(1)).all()
     assert not fitted.pool.used.any()
 
@@ -111,15 +129,17 @@ def test_refinement_equals_its_slow_twin() -> None:
     sums = torch.stack([s[y == c].sum(0) for c in range(4)])
 
     def known(slow: torch.Tensor, anchor: float) -> tuple[torch.Tensor, torch.Tensor, float]:
-        def prototype(c: torch.Tensor, f: torch.Tensor) -> torch.Tensor:
-            return (1 - anchor) * c / c.norm() + anchor * f / f.norm()
+        def prototype(c: torch.Tensor, f: torch.Tensor, length: float) -> torch.Tensor:
+            return (1 - anchor) * c / c.norm() + anchor * length * f / f.norm()
 
-        similar = torch.stack([torch.stack([u @ prototype(slow[c], sums[c]) for c in range(4)]) for u in x])
+        lengths, lengths_without = slow_lengths(s, labels), slow_lengths(s, labels, n_less=1)
+        prototypes = [prototype(slow[c], sums[c], lengths[c]) for c in range(4)]
+        similar = torch.stack([torch.stack([u @ p for p in prototypes]) for u in x])
         best = []
         for v, c in zip(s, labels, strict=True):
             if (labels == c).sum() > 1:
-                without = [prototype(slow[j], sums[j]) for j in range(4)]
-                without[c] = prototype(slow[c] - config.labelled_weight * v, sums[c] - v)
+                without = list(prototypes)
+                without[c] = prototype(slow[c] - config.labelled_weight * v, sums[c] - v, lengths_without[c])
                 best.append(max(v @ p for p in without))
         ranked = similar.sort(-1).values
         found = fitted_to(ranked[:, -1], ranked[:, -2], torch.stack(best), n_way=4, n_shot=7 / 4)
@@ -263,15 +283,51 @@ def test_leave_one_out_is_the_prototype_without_that_image() -> None:
     x = unit(torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
     y = torch.tensor([0, 0, 0, 1, 1])
     sums = torch.stack([x[:3].sum(0), x[3:].sum(0)])
-    similar, labels = leave_one_out(x, y, 2 * sums, sums, EngineConfig(labelled_weight=2.0))
+    similar, labels = leave_one_out(x, y, 2 * sums, EngineConfig(labelled_weight=2.0))
+    lengths, without = slow_lengths(x, y.numpy()), slow_lengths(x, y.numpy(), n_less=1)
     assert labels.tolist() == y.tolist()
-    assert similar[0, 0] == pytest.approx(float(x[0] @ unit(x[1] + x[2])))
-    assert similar[3, 1] == pytest.approx(float(x[3] @ x[4]))
-    assert similar[0, 1] == pytest.approx(float(x[0] @ unit(x[3] + x[4])))
+    assert similar[0, 0] == pytest.approx((0.7 + 0.3 * without[0]) * float(x[0] @ unit(x[1] + x[2])))
+    assert similar[3, 1] == pytest.approx((0.7 + 0.3 * without[1]) * float(x[3] @ x[4]))
+    assert similar[0, 1] == pytest.approx((0.7 + 0.3 * lengths[1]) * float(x[0] @ unit(x[3] + x[4])))
+
+
+def test_with_equally_many_labelled_images_prototypes_are_directions() -> None:
+    x, y = unit(torch.randn(6, 4, generator=torch.Generator().manual_seed(0))), torch.tensor([0, 1, 2, 2, 1, 0])
+    assert torch.equal(relative_lengths(x, y), torch.ones(3))
+    assert torch.equal(first_prototypes(x, y), unit(torch.stack([x[y == c].sum(0) for c in range(3)])))
+
+
+def test_an_image_is_as_similar_to_a_class_of_one_as_to_a_class_of_ten() -> None:
+    """On average, over many classes of the same kind."""
+    g = torch.Generator().manual_seed(0)
+    n_way, d = 200, 400
+    counts = torch.tensor([1, 10] * (n_way // 2))
+    y = torch.arange(n_way).repeat_interleave(counts)
+    middles = unit(torch.randn(n_way, d, generator=g))
+
+    def images(labels: torch.Tensor) -> torch.Tensor:
+        return unit(middles[labels] + torch.randn(len(labels), d, generator=g) / d**0.5)
+
+    support, new = images(y), images(torch.arange(n_way))
+    own = (new * first_prototypes(support, y)).sum(-1)
+    few, many = own[0::2].mean().item(), own[1::2].mean().item()
+    assert few == pytest.approx(many, rel=0.02)
+    plain = (new * unit(torch.stack([support[y == c].sum(0) for c in range(n_way)]))).sum(-1)
+    assert plain[0::2].mean() < 0.8 * plain[1::2].mean()
+
+
+def test_classes_with_few_labelled_images_are_not_taken_for_junk() -> None:
+    pool, truth = blobs([25] * 8, n_junk=100, noise=0.11)
+    support, labels = blobs([1, 10] * 4, noise=0.11, seed=1)
+    score = fit_labels(support, labels, pool).pool.none_score
+    aside = score > max(none_threshold(score), 0.5)
+    few, many = ((truth >= 0) & (truth % 2 == odd) for odd in (0, 1))
+    assert aside[truth < 0].mean() > 0.9
+    assert aside[few].mean() < 0.1 and aside[many].mean() < 0.1
 
 
 def test_classes_of_one_image_are_not_left_out() -> None:
-    assert len(leave_one_out(torch.eye(3), torch.arange(3), torch.eye(3), torch.eye(3), EngineConfig())[1]) == 0
+    assert len(leave_one_out(torch.eye(3), torch.arange(3), torch.eye(3), EngineConfig())[1]) == 0
 
 
 def test_the_temperature_is_the_prior_without_evidence_and_follows_it_otherwise() -> None:
