@@ -35,7 +35,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import NearestCentroid
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 
-from sala.belonging import none_threshold
+from sala.belonging import aside_threshold
 from sala.data.files import Tree
 from sala.encoders import EmbedProgress, embed_files, open_encoder
 from sala.engine import EngineConfig, fit_labels, normalised, to_tensor
@@ -238,7 +238,7 @@ def with_differences(sala: dict[str, Any], others: dict[str, list[float]]) -> di
 
 def set_aside(none_score: np.ndarray) -> np.ndarray:
     """As `sala label` does."""
-    return none_score > max(min(none_threshold(none_score, ASKED), ASKED), 0.5)
+    return none_score > aside_threshold(none_score, ASKED)
 
 
 def measure(root: Path, n_draws: int, seed: int, shots: list[int], only_sala: bool) -> None:

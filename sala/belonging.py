@@ -3,7 +3,7 @@
 `belonging` describes a pool without a label: the probability of each image to be of a class, and the share of those that
 are of none. During refinement it decides how much an image may move the prototypes. In the end what seems to be junk gets
 prototypes of its own (`other_prototypes`), and with them `belonging_beside` says what is junk, which
-`none_threshold` sets aside at a chosen precision.
+`aside_threshold` sets aside at a chosen precision.
 """
 
 from __future__ import annotations
@@ -247,3 +247,10 @@ def none_threshold(none_score: NDArray[np.float32], precision: float = 0.9) -> f
     return float(
         np.nextafter(np.float32(last), np.float32(-math.inf))
     )  # float32, as the scores that are compared with it
+
+
+def aside_threshold(none_score: NDArray[np.float32], precision: float = 0.9) -> float:
+    """What scores higher is set aside as junk: as `none_threshold` says, but always an image whose score is above the
+    precision by itself, and never one that is more probably of a class: where junk is told apart without doubt, the
+    share must not be filled up with images that are surely of a class."""
+    return max(min(none_threshold(none_score, precision), precision), 0.5)

@@ -36,7 +36,7 @@ from sala.labelling import (
     written_whole,
 )
 from sala.labelling.fit import describe_encoder
-from sala.labelling.folders import check_places
+from sala.labelling.folders import check_out, check_places
 from sala.labelling.predict import given_files
 
 Form = Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")]
@@ -74,6 +74,7 @@ def label(
     if link and copy_to is None:
         raise SalaError("--link goes with --copy-to; name the folder for the links")
     check_places(labelled, pool, [copy_to] if copy_to else [])
+    check_out(out, labelled)
     network = open_encoder(encoder)
     with console.embedding("embedding") as progress:
         result = label_folders(
@@ -101,6 +102,9 @@ def _write(result: Labelling, out: Path, form: str) -> None:
     if form == "label-studio":
         with written_whole(out / "label-studio.xml") as file:
             file.write(label_studio_config(result.model.classes))
+    for other in set(FORMATS) - {"csv", form}:
+        if (out / f"{other}.json").exists():
+            console.warn(f"{printable(str(out))}/{other}.json is of an earlier run; --format {other} writes it anew")
     write_set_aside(out / "set-aside.csv", result.set_aside)
     result.model.save(out / "model.safetensors")
     with console.err.status("writing the report"):

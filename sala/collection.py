@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from sala.data.files import IMAGE_SUFFIXES, MAX_MEMBER_BYTES, printable, unreadable, walk
+from sala.data.files import MAX_MEMBER_BYTES, printable, unreadable
 from sala.encoders import EmbedProgress, Encoder, embed_files
 from sala.encoders.base import Features
 from sala.errors import SalaError
+from sala.labelling.folders import checked_class, copied, first_of_content, image_files, in_two_classes, is_hidden
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Item:
     root: str  # "labelled" or "pool"
     path: str
     folder_class: int = -1
+    is_copy: bool = False  # in the pool, of a labelled image, whose class it has; it does not count twice
 
     @property
     def key(self) -> str:
@@ -75,11 +77,12 @@ def list_images(labelled: Path, pool: Path) -> Collection:
     if roots["labelled"] == roots["pool"]:
         raise SalaError(f"{labelled} and {pool} are one folder; give the labelled images and the pool apart")
     set_aside: list[str] = []
-    names = {root: _image_names(folder, roots, set_aside) for root, folder in roots.items()}
-    if roots["labelled"].is_relative_to(roots["pool"]):  # pool/labelled: its images are not of the pool
-        inner = roots["labelled"].relative_to(roots["pool"]).as_posix() + "/"
-        names["pool"] = [name for name in names["pool"] if not name.startswith(inner)]
-    classes = sorted(p.name for p in roots["labelled"].iterdir() if p.is_dir() and p.resolve() != roots["pool"])
+    names = {  # one folder may be in the other, and what is in it is not of the other
+        root: _image_names(folder, roots["pool" if root == "labelled" else "labelled"], set_aside)
+        for root, folder in roots.items()
+    }
+    places = sorted(p for p in roots["labelled"].iterdir() if p.is_dir() and not is_hidden(p.name))
+    classes = [checked_class(p.name) for p in places if not p.is_symlink() and p.resolve() != roots["pool"]]
     number = {name: i for i, name in enumerate(classes)}
     items = []
     for name in names["labelled"]:
@@ -92,26 +95,39 @@ def list_images(labelled: Path, pool: Path) -> Collection:
     return Collection(roots, tuple(classes), tuple(items), tuple(set_aside))
 
 
-def _image_names(root: Path, roots: dict[str, Path], set_aside: list[str]) -> list[str]:
-    """Relative paths; a hidden file is no image of the user's."""
+def _image_names(root: Path, skip: Path, set_aside: list[str]) -> list[str]:
+    """Relative paths; what is known to be unusable is set aside."""
     names = []
-    for folder, files in walk(root):
-        for name in files:
-            path = folder / name
-            if path.suffix.lower() not in IMAGE_SUFFIXES or name.startswith(".") or not path.is_file():
-                continue
-            if is_inside(Path(os.path.realpath(path)), roots):
-                names.append(path.relative_to(root).as_posix())
-            else:
-                set_aside.append(f"{printable(str(path))} leads out of its folder; put a copy of the file there")
+    for path, problem in image_files(root, skip=skip):
+        if problem is None:
+            names.append(path.relative_to(root).as_posix())
+        else:
+            set_aside.append(problem)
     return names
 
 
 def embedded(
     collection: Collection, encoder: Encoder, progress: Callable[[EmbedProgress], None] | None = None
 ) -> tuple[Collection, Features]:
-    """The collection without the images that cannot be read, and the features of the others, row by row."""
+    """The collection without the images that cannot be read, and the features of the others, row by row. Each labelled image
+    counts once: copies of it in its class are set aside too, and those in the pool have its class."""
     result = embed_files([collection.path(i) for i in range(len(collection.items))], encoder, progress=progress)
-    items = tuple(collection.items[i] for i in result.kept)
-    kept = replace(collection, items=items, set_aside=(*collection.set_aside, *result.set_aside.values()))
-    return kept, np.ascontiguousarray(result.features, np.float32)
+    set_aside = [*collection.set_aside, *result.set_aside.values()]
+    first = first_of_content([collection.path(i) for i in result.kept])
+    items: list[Item] = []
+    rows: list[int] = []
+    for row, (index, original) in enumerate(zip(result.kept, result.kept[first], strict=True)):
+        item, source = collection.items[index], collection.items[original]
+        if item != source and source.root == "labelled":
+            if item.root == "pool":
+                item = replace(item, folder_class=source.folder_class, is_copy=True)
+            elif item.folder_class != source.folder_class:
+                raise in_two_classes(collection.path(original), collection.path(index))
+            else:
+                set_aside.append(copied(collection.path(index), collection.path(original)))
+                continue
+        items.append(item)
+        rows.append(row)
+    kept = replace(collection, items=tuple(items), set_aside=tuple(set_aside))
+    features = result.features if len(rows) == len(result.kept) else result.features[rows]
+    return kept, np.ascontiguousarray(features, np.float32)

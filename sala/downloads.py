@@ -16,10 +16,9 @@ from urllib.parse import quote
 
 from sala.collection import Collection
 from sala.errors import SalaError
+from sala.labelling.folders import NO_CLASS
 from sala.session import NONE, UNKNOWN, Snapshot
 
-NONE_FOLDER = "none of these"
-SURE = 0.7  # of the label and of being of any class: below, it is doubtful
 COLUMNS = ("path", "label", "probability", "runner_up", "none_of_these", "used_for_refinement", "verdict")
 
 
@@ -49,7 +48,7 @@ def verdict_word(shown: Snapshot, i: int) -> str:
         return "given"
     if shown.label[i] == UNKNOWN:
         return "unknown"
-    return "sure" if shown.probability[i] * (1 - shown.none_score[i]) >= SURE else "doubtful"
+    return "sure" if shown.probability[i] * (1 - shown.none_score[i]) >= shown.sure else "doubtful"
 
 
 def is_formula(text: str) -> bool:
@@ -74,8 +73,9 @@ def to_label_studio(collection: Collection, shown: Snapshot) -> Iterator[bytes]:
         task: dict[str, object] = {"data": {"image": f"/data/local-files/?d={path}"}}
         is_given = shown.given[i] != UNKNOWN
         if verdict[i] != UNKNOWN:
-            choice = NONE_FOLDER if verdict[i] == NONE else _name(shown, verdict[i])
-            score = 1.0 if is_given else float(shown.none_score[i] if verdict[i] == NONE else shown.probability[i])
+            choice = NO_CLASS if verdict[i] == NONE else _name(shown, verdict[i])
+            known = shown.probability[i] * (1 - shown.none_score[i])
+            score = 1.0 if is_given else float(shown.none_score[i] if verdict[i] == NONE else known)
             value = {"choices": [choice]}
             result = [{"from_name": "label", "to_name": "image", "type": "choices", "value": value}]
             predicted = {"model_version": "sala", "score": round(score, 4), "result": result}
@@ -94,7 +94,7 @@ def to_zip(collection: Collection, shown: Snapshot) -> Iterator[bytes]:
         for i in _pool(collection):
             if verdict[i] == UNKNOWN:
                 continue
-            folder = NONE_FOLDER if verdict[i] == NONE else _name(shown, verdict[i])
+            folder = NO_CLASS if verdict[i] == NONE else _name(shown, verdict[i])
             name = member_name(folder, collection.items[i].path, taken)
             try:
                 content = collection.read(i)

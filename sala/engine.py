@@ -12,7 +12,7 @@ The interface, all of it on features `[n, d]` of any encoder and any scale:
     fitted.held_out                                              # HeldOut: labelled images without themselves, for reliability
     fitted.model                                                 # LabelModel: predicts on new features
     model.predict(features) -> PoolLabels;  model.save(path);  LabelModel.load(path)
-    sala.belonging.none_threshold(none_score, precision=0.9)     # set aside what scores higher: so many of them are junk
+    sala.belonging.aside_threshold(none_score, precision=0.9)    # set aside what scores higher: so many of them are junk
 
 How it works. Features are centred by the mean of all of them and scaled to length 1, so that a product of two is a similarity.
 Prototypes are the means of the labelled images. Each of a few steps gives each pool image a probability for every class and

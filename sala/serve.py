@@ -393,6 +393,7 @@ def describe(session: Session, shown: Snapshot) -> dict[str, Any]:
         "agreed": shown.n_agreed,
         "undo": shown.n_undo,
         "seconds": round(shown.fit_seconds, 3),
+        "sure": round(1000 * shown.sure),
         "history": [h["estimate"] for h in session.history],
     }
 

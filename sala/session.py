@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.belonging import none_threshold
+from sala.belonging import aside_threshold
 from sala.collection import Collection
 from sala.encoders.base import Features
 from sala.engine import PoolLabels, fit_labels
 from sala.errors import SalaError
 from sala.journal import Journal
+from sala.labelling.folders import checked_class
 
 UNKNOWN, NONE, CLEAR = -1, -2, -3  # in place of a class: not labelled, of no class, as it was at first
 MAX_CLASSES, MAX_NAME = 500, 80
@@ -63,6 +64,7 @@ class Snapshot:
     n_agreed: int
     n_undo: int
     fit_seconds: float
+    sure: float  # from this confidence on a label is not doubtful
 
     def verdict(self) -> Ints:
         """Where each image is put: a class, NONE or UNKNOWN."""
@@ -80,6 +82,7 @@ class Session:
         self._index = {item.key: i for i, item in enumerate(collection.items)}
         self._folder_labels = np.array([item.folder_class for item in collection.items], np.int64)
         self._is_pool = np.array([item.root == "pool" for item in collection.items], bool)
+        self._is_copy = np.array([item.is_copy for item in collection.items], bool)
         self._change, self._fit = threading.Lock(), threading.Lock()
         self._events: list[dict[str, Any]] = []
         for event in journal.events:
@@ -189,18 +192,20 @@ class Session:
 
     def _fitted(self, version: int, state: State, n_undo: int) -> Snapshot:
         begun = time.perf_counter()
-        rows, labelled = np.flatnonzero(state.given == UNKNOWN), np.flatnonzero(state.given >= 0)
+        rows = np.flatnonzero(state.given == UNKNOWN)
+        labelled = np.flatnonzero((state.given >= 0) & ~self._is_copy)
         active = np.unique(state.given[labelled])
         columns = _Columns.of(state)
         if len(labelled):
             y = np.searchsorted(active, state.given[labelled])
             names = [state.names[c] for c in active]
             fitted = fit_labels(self.features[labelled], y, self.features[rows], classes=names)
-            columns.fill(rows, active, fitted.pool, none_threshold(fitted.pool.none_score, self.precision))
+            columns.fill(rows, active, fitted.pool, aside_threshold(fitted.pool.none_score, self.precision))
         return Snapshot(
             version, tuple(state.names), state.given, columns.label, columns.runner_up, columns.probability,
             columns.second, columns.none_score, columns.is_junk, columns.used, columns.label_next,
             self._estimate(state, columns), state.n_checked, state.n_agreed, n_undo, time.perf_counter() - begun,
+            max(self.precision, 0.5),
         )  # fmt: skip
 
     def _estimate(self, state: State, columns: _Columns) -> float:
@@ -258,4 +263,4 @@ def checked_name(name: str, others: Sequence[str]) -> str:
         )
     if name.casefold() in {other.casefold() for other in others}:
         raise SalaError(f"there is a class {name!r} already; choose another name")
-    return name
+    return checked_class(name)

@@ -16,6 +16,7 @@ from sala.belonging import (
     SHOTS,
     Belonging,
     Similarities,
+    aside_threshold,
     belonging,
     belonging_beside,
     belonging_by,
@@ -320,7 +321,7 @@ def test_classes_with_few_labelled_images_are_not_taken_for_junk() -> None:
     pool, truth = blobs([25] * 8, n_junk=100, noise=0.11)
     support, labels = blobs([1, 10] * 4, noise=0.11, seed=1)
     score = fit_labels(support, labels, pool).pool.none_score
-    aside = score > max(none_threshold(score), 0.5)
+    aside = score > aside_threshold(score)
     few, many = ((truth >= 0) & (truth % 2 == odd) for odd in (0, 1))
     assert aside[truth < 0].mean() > 0.9
     assert aside[few].mean() < 0.1 and aside[many].mean() < 0.1
@@ -450,3 +451,11 @@ def test_equal_scores_are_set_aside_together_or_not_at_all() -> None:
     assert (scores > none_threshold(scores, 0.05)).sum() == 100
     assert (np.ones(5, np.float32) > none_threshold(np.ones(5, np.float32), 0.9)).all()
     assert not (np.full(5, 0.5, np.float32) > none_threshold(np.full(5, 0.5, np.float32), 0.9)).any()
+
+
+def test_what_is_probably_of_a_class_is_never_set_aside() -> None:
+    """Ninety images that are junk without doubt would let ten others in at a precision of 0.9."""
+    scores = np.array([1.0] * 90 + [0.1] * 10, np.float32)
+    assert (scores > none_threshold(scores, 0.9)).all()
+    assert (scores > aside_threshold(scores, 0.9)).sum() == 90
+    assert (np.array([0.93, 0.2], np.float32) > aside_threshold(np.array([0.93, 0.2], np.float32), 0.9)).sum() == 1

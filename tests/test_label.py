@@ -228,6 +228,33 @@ def test_folders_that_cannot_be_labelled_from_are_refused_with_a_repair(
     (tmp_path / "one" / "empty" / "x.png").write_text("no image")
     assert "no image of the class empty can be used" in refusal("label", tmp_path / "one", pool, *out)
     assert not (tmp_path / "out").exists()
+    (tmp_path / "pool.zip").write_bytes(b"PK")
+    assert "is a file, not a folder with images to label" in refusal("label", labelled, tmp_path / "pool.zip", *out)
+    (labelled / "none of these").mkdir()
+    paint(labelled / "none of these" / "a.png", GREEN)
+    assert "which is what images of no class are called" in refusal("label", labelled, pool, *out)
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "taken").write_text("a file")
+    options = ("--encoder", "colour")
+    assert "would be a class the next time" in refusal("label", *folders, "--out", folders[0] / "out", *options)
+    for place in (tmp_path / "taken", tmp_path / "taken" / "out"):
+        assert "taken is a file, and a folder is wanted" in refusal("label", *folders, "--out", place, *options)
+
+
+def test_files_of_an_earlier_run_are_pointed_out(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    options = ("--out", tmp_path / "out", "--encoder", "colour")
+    assert "earlier" not in sala("label", *folders, *options, "--format", "coco").stderr
+    assert "coco.json is of an earlier run" in sala("label", *folders, *options).stderr.replace("\n", "")
+
+
+def test_copies_of_a_labelled_image_in_its_class_are_told(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    (folders[0] / "green" / "twice.png").write_bytes((folders[0] / "green" / "0.png").read_bytes())
+    sala("label", *folders, "--out", tmp_path / "out", "--encoder", "colour")
+    assert "which counts once" in (tmp_path / "out" / "set-aside.csv").read_text()
 
 
 def test_options_that_cannot_be_are_refused(folders: tuple[Path, Path], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import http.client
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,9 +27,10 @@ from browser import chromium
 from PIL import Image
 
 from sala.collection import embedded, list_images
-from sala.downloads import member_name
+from sala.downloads import _pool, member_name, verdict_word
 from sala.errors import SalaError
 from sala.journal import Journal
+from sala.labelling import label_folders
 from sala.projection import pool_map
 from sala.serve import PageServer, check_address
 from sala.session import CLEAR, NONE, UNKNOWN, Session, checked_name
@@ -465,6 +467,46 @@ def test_files_that_are_no_images_are_set_aside(folders: tuple[Path, Path]) -> N
     (folders[1] / "notes.txt").write_text("not an image")
     session = open_session(folders)
     assert len(session.collection.items) == 34 and len(session.collection.set_aside) == 2
+
+
+def test_the_page_and_the_command_say_the_same(folders: tuple[Path, Path]) -> None:
+    """Also of hidden folders, odd formats and copies of labelled images."""
+    labelled, pool = folders
+    rng = np.random.default_rng(1)
+    for place in (labelled / ".checkpoints" / "a.png", pool / ".thumbs" / "b.png"):
+        draw(place, COLOURS["red"], rng)
+    (pool / "photo.heic").write_bytes(b"not read")
+    shutil.copy(labelled / "red" / "0.png", pool / "copy.png")
+    shutil.copy(labelled / "red" / "0.png", labelled / "red" / "twice.png")
+    Image.open(pool / "green-0.png").save(pool / "green.jfif", "JPEG")
+    session = open_session(folders)
+    shown = session.snapshot()
+    by_command = label_folders(labelled, pool, MeanColour())
+    assert session.collection.classes == by_command.model.classes
+    assert set(session.collection.set_aside) == set(by_command.set_aside.values())
+    words = {Path(session.collection.items[i].path).name: verdict_word(shown, i) for i in _pool(session.collection)}
+    assert words.pop("copy.png") == "given"
+    found = {row.path.name: row for row in by_command.rows()}
+    assert found.pop("copy.png").probability == 1.0
+    assert words == {name: row.verdict for name, row in found.items()} and "green.jfif" in words
+    for name, row in found.items():
+        i = row_of(session, name)
+        assert shown.probability[i] == pytest.approx(row.probability, abs=1e-5)
+        assert shown.none_score[i] == pytest.approx(row.none_of_these, abs=1e-5)
+
+
+def test_an_image_in_two_classes_is_refused_with_both_names(folders: tuple[Path, Path]) -> None:
+    shutil.copy(folders[0] / "red" / "0.png", folders[0] / "blue" / "same.png")
+    with pytest.raises(SalaError, match="are the same image in two classes"):
+        open_session(folders)
+
+
+def test_no_class_is_called_what_junk_is_called(folders: tuple[Path, Path]) -> None:
+    with pytest.raises(SalaError, match="a class cannot be called 'None of these'"):
+        open_session(folders).add_class("None of these")
+    draw(folders[0] / "none of these" / "a.png", COLOURS["red"], np.random.default_rng(0))
+    with pytest.raises(SalaError, match="these need no examples: leave them in the pool"):
+        list_images(*folders)
 
 
 def test_downloads_say_what_the_page_says(session: Session, port: int) -> None:

@@ -22,7 +22,9 @@ from sala.errors import SalaError
 
 MAX_PIXELS = 80_000_000  # of one image: more than any camera's, and below Pillow's own warning
 MAX_MEMBER_BYTES = 256 << 20  # of one image file: MAX_PIXELS in RGB, not compressed
-IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
+IMAGE_SUFFIXES = {
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm",
+}  # fmt: skip
 IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # not Pillow's others: EPS would run Ghostscript
 
 

@@ -18,11 +18,10 @@ from PIL import Image
 
 from sala.data.files import IMAGE_FORMATS
 from sala.errors import SalaError
-from sala.labelling.folders import as_text
+from sala.labelling.folders import NO_CLASS, as_text
 from sala.labelling.rows import NONE_OF_THESE, Row
 
 HEADER = ("path", "label", "probability", "runner_up", "none_of_these", "used_for_refinement", "verdict")
-NONE_CHOICE = "none of these"  # in Label Studio
 
 
 def write_rows(rows: Iterable[Row], file: TextIO, form: str, classes: Sequence[str]) -> int:
@@ -109,7 +108,7 @@ def _task(row: Row) -> dict[str, object]:
         "from_name": "label",
         "to_name": "image",
         "type": "choices",
-        "value": {"choices": [NONE_CHOICE if is_none else row.label]},
+        "value": {"choices": [NO_CLASS if is_none else row.label]},
     }
     score = row.none_of_these if is_none else row.confidence
     data = {
@@ -125,7 +124,7 @@ def _task(row: Row) -> dict[str, object]:
 
 def label_studio_config(classes: Sequence[str]) -> str:
     """The labelling interface that the predictions fit, to paste into Label Studio."""
-    choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in (*classes, NONE_CHOICE))
+    choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in (*classes, NO_CLASS))
     return (
         '<View>\n  <Image name="image" value="$image"/>\n'
         f'  <Choices name="label" toName="image" choice="single">\n{choices}\n  </Choices>\n</View>\n'

@@ -14,7 +14,16 @@ from sala.data.files import printable
 from sala.encoders import EmbedProgress, Encoder, embed_files
 from sala.engine import Fitted, HeldOut, LabelModel, fit_labels
 from sala.errors import SalaError
-from sala.labelling.folders import Examples, as_text, check_places, first_of_content, image_files, read_examples
+from sala.labelling.folders import (
+    Examples,
+    as_text,
+    check_places,
+    copied,
+    first_of_content,
+    image_files,
+    in_two_classes,
+    read_examples,
+)
 from sala.labelling.rows import Columns, Row, Thresholds, columns_of, find_thresholds
 
 
@@ -101,11 +110,11 @@ def _distinct_examples(
     for i, original in enumerate(first.tolist()):
         a, b = kept[original], kept[i]
         if examples.labels[a] != examples.labels[b]:
-            raise SalaError(
-                f"{printable(str(examples.paths[a]))} and {printable(str(examples.paths[b]))} are the same image in two "
-                "classes; remove it from one of them"
-            )
-        rows += [i] if i == original else []
+            raise in_two_classes(examples.paths[a], examples.paths[b])
+        if i == original:
+            rows.append(i)
+        else:
+            set_aside[examples.paths[b]] = copied(examples.paths[b], examples.paths[a])
     labels = [examples.labels[kept[i]] for i in rows]
     for c, name in enumerate(examples.classes):
         if c not in labels:

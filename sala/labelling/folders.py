@@ -33,6 +33,10 @@ class Examples:
 def check_places(labelled: Path, pool: Path, written: Sequence[Path] = ()) -> None:
     """Refuse folders that are not there, or lie in each other so that images would count as what they are not."""
     for folder, what in ((labelled, "labelled images"), (pool, "images to label")):
+        if folder.is_file():
+            raise SalaError(
+                f"{printable(str(folder))} is a file, not a folder with {what}; put them into one, unpacked"
+            )
         if not folder.is_dir():
             raise SalaError(f"there is no folder {printable(str(folder))} with {what}; look at its name")
     if is_inside(pool, labelled):
@@ -47,6 +51,42 @@ def check_places(labelled: Path, pool: Path, written: Sequence[Path] = ()) -> No
                     f"{printable(str(place))} is in {printable(str(folder))}, and what is written there would be taken for "
                     "images of yours the next time; choose a folder outside"
                 )
+
+
+def check_out(out: Path, labelled: Path) -> None:
+    """Refuse, before anything is done, what could not be written to, or would be a class the next time."""
+    if is_inside(out, labelled):
+        raise SalaError(
+            f"{printable(str(out))} is in the folder of labelled images {printable(str(labelled))}, where it would be a class "
+            "the next time; choose another --out"
+        )
+    place = next(path for path in (out.absolute(), *out.absolute().parents) if os.path.lexists(path))
+    if not place.is_dir():
+        raise SalaError(f"{printable(str(place))} is a file, and a folder is wanted; choose another --out")
+    if not os.access(place, os.W_OK):
+        raise SalaError(f"this user may not write into {printable(str(place))}; choose another --out")
+
+
+NO_CLASS = "none of these"  # what images are called that are of no class
+
+
+def checked_class(name: str) -> str:
+    """A class's name, unless it is what is said of images of no class."""
+    if name.casefold() == NO_CLASS:
+        raise SalaError(
+            f"a class cannot be called {printable(name)!r}, which is what images of no class are called; these need no "
+            "examples: leave them in the pool, or name the class otherwise"
+        )
+    return name
+
+
+def in_two_classes(a: Path, b: Path) -> SalaError:
+    names = " and ".join(printable(str(path)) for path in (a, b))
+    return SalaError(f"{names} are the same image in two classes; remove it from one of them")
+
+
+def copied(path: Path, original: Path) -> str:
+    return f"{printable(str(path))} has the content of {printable(str(original))}, which counts once; remove it"
 
 
 def is_inside(path: Path, folder: Path) -> bool:
@@ -139,7 +179,8 @@ def read_examples(folder: Path) -> Examples:
             f"{printable(str(folder))} has one class only ({printable(classes[0].name)}), and there is nothing to tell apart; "
             "add a folder with images of another class"
         )
-    return Examples(tuple(as_text(place.name) for place in classes), paths, labels, set_aside | _links(folder))
+    names = tuple(checked_class(as_text(place.name)) for place in classes)
+    return Examples(names, paths, labels, set_aside | _links(folder))
 
 
 def _class_folders(folder: Path) -> tuple[list[Path], list[Path]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.belonging import none_threshold
+from sala.belonging import aside_threshold
 from sala.engine import Floats, PoolLabels
 
 SURE, DOUBTFUL, NONE_OF_THESE = "sure", "doubtful", "none-of-these"
@@ -93,9 +93,5 @@ def columns_of(pool: PoolLabels) -> Columns:
 
 def find_thresholds(columns: Columns, precision: float) -> Thresholds:
     """Of the images set aside as junk the wanted share is expected to be junk; each sure label is right with that probability.
-
-    An image whose score is above the precision by itself is always junk. Both are more probable than not: where junk is told
-    apart without doubt, the share must not be filled up with images that are surely of a class.
-    """
-    none = max(min(none_threshold(columns.none_of_these, precision), precision), 0.5)
-    return Thresholds(precision, none, max(precision, 0.5))
+    Both are more probable than not."""
+    return Thresholds(precision, aside_threshold(columns.none_of_these, precision), max(precision, 0.5))

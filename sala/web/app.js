@@ -4,7 +4,6 @@ import { Grid } from "./grid.js";
 import { PoolMap } from "./map.js";
 
 const UNKNOWN = -1, NONE = -2, CLEAR = -3;
-const SURE = 700; // thousandths: below, a label is doubtful
 const $ = (selector) => document.querySelector(selector);
 const number = (n) => n.toLocaleString("en");
 const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
@@ -124,7 +123,7 @@ function counts() { // of the pool, by class; the last is none of these
 
 const bySure = (a, b) => sureness(b) - sureness(a) || a - b;
 const byDoubt = (a, b) => sureness(a) - sureness(b) || a - b;
-const doubtful = () => poolIds((id) => !isGiven(id) && !snap.junk[id] && sureness(id) < SURE).sort(byDoubt);
+const doubtful = () => poolIds((id) => !isGiven(id) && !snap.junk[id] && sureness(id) < snap.sure).sort(byDoubt);
 const nextIds = () => snap.next.filter((id) => !isGiven(id));
 const junk = () => poolIds((id) => verdicts[id] === NONE);
 
@@ -154,8 +153,8 @@ function classGroups(c) {
   const all = items.names.map((_, id) => id).filter((id) => verdicts[id] === c);
   const parts = [
     { title: "Examples", ids: all.filter(isGiven) },
-    { title: "Doubtful", ids: all.filter((id) => !isGiven(id) && sureness(id) < SURE).sort(byDoubt) },
-    { title: "Predicted", ids: all.filter((id) => !isGiven(id) && sureness(id) >= SURE).sort(byDoubt) },
+    { title: "Doubtful", ids: all.filter((id) => !isGiven(id) && sureness(id) < snap.sure).sort(byDoubt) },
+    { title: "Predicted", ids: all.filter((id) => !isGiven(id) && sureness(id) >= snap.sure).sort(byDoubt) },
   ];
   return parts.filter((part) => part.ids.length).map((part) => ({ ...part, colour: colour(c) }));
 }
