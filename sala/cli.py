@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 from dataclasses import asdict, replace
+from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,6 +67,21 @@ def main() -> None:
         place = error.filename2 or error.filename
         what = f"{place}: {error.strerror}" if place else str(error)
         console.fail(f"{what}; look whether that place exists, has room and may be written by you")
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        console.out.print(f"sala {package_version('sala')}", markup=False, highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_tell_version)
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()

@@ -47,7 +47,7 @@ def label(
     pool: Annotated[Path, typer.Argument(help="A folder of images to label, and all below it.")],
     out: Annotated[Path, typer.Option(help="Where labels, model and report go.")] = Path("out"),
     encoder: Annotated[
-        str, typer.Option(help="lite0, lite1, lite2, a run folder, or a .onnx, .pt or .npy file.")
+        str, typer.Option(help="lite0, lite1, lite2, a run (folder or name), or a .onnx, .pt or .npy file.")
     ] = "lite0",
     precision: Annotated[
         float,
@@ -179,7 +179,8 @@ def predict(
         rows = predict_files(fitted, network, files, cache=cache, on_problem=on_problem, on_batch=on_batch)
         n = write_rows(rows, file, form, fitted.classes)
         if n == 0:
-            raise SalaError(f"none of the {n_bad} files could be read; name image files, or folders that hold some")
+            what = f"none of the {n_bad} files could be read" if n_bad else "there is no image among what was named"
+            raise SalaError(f"{what}; name image files, or folders that hold some")
     console.err.print(f"{n:,} images labelled" + (f", {n_bad:,} could not be read" if n_bad else ""))
 
 

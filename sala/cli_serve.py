@@ -35,7 +35,7 @@ def serve(
         Path | None, typer.Option(help="Where each click is saved.", show_default="POOL.sala.jsonl beside the pool")
     ] = None,
     encoder: Annotated[
-        str, typer.Option(help="lite0, lite1, lite2, a run folder, or a .onnx, .pt or .npy file.")
+        str, typer.Option(help="lite0, lite1, lite2, a run (folder or name), or a .onnx, .pt or .npy file.")
     ] = "lite0",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:

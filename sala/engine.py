@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,18 @@ class EngineConfig:
     n_label_next: int = 50
     prior: tuple[float, float, float] = (4.65, 1.54, -0.27)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
+
+    def check(self) -> None:
+        """Refuse what no fit can be made with."""
+        numbers: tuple[Any, ...] = (self.n_steps, self.sharpness, self.labelled_weight, self.anchor)
+        if not all(isinstance(x, Real) and math.isfinite(x) for x in numbers) or (
+            self.n_steps < 0 or self.n_steps != int(self.n_steps) or self.sharpness <= 0
+            or self.labelled_weight <= 0 or not 0 <= self.anchor <= 1
+        ):  # fmt: skip
+            raise ValueError(
+                "n_steps is a whole number from 0 on, sharpness and labelled_weight are above 0, anchor is from 0 to 1; "
+                f"got {numbers}"
+            )
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
     make_pipeline(ImageEncoder(), SALAClassifier()).fit(paths, labels)      # label -1: an unlabelled image
 
-Unlabelled is -1 where labels are numbers; where they are text or mixed, -1, "-1", "" and None are. Numbers that are -1 and 1
-and nothing else are the two classes that scikit-learn writes so, and a warning says it.
+Unlabelled is -1 where labels are numbers; where they are text or mixed, -1, "-1", "", None and pandas' missing values are.
+Numbers that are -1 and 1 and nothing else are the two classes that scikit-learn writes so, and a warning says it.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
@@ -48,6 +51,8 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> SALAClassifier:
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: labels, and -1 for unlabelled rows")
+        config = EngineConfig(self.n_steps, self.sharpness, self.labelled_weight, self.anchor)
+        config.check()
         X = validate_data(self, X, dtype=np.float32)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
@@ -56,7 +61,6 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not is_known.any():
             raise ValueError("no row is labelled: y is -1 (or empty) throughout; label at least one image")
         self.classes_, labels = np.unique(values, return_inverse=True)
-        config = EngineConfig(self.n_steps, self.sharpness, self.labelled_weight, self.anchor)
         fitted = fit_labels(X[is_known], labels, X[~is_known], classes=self.classes_.tolist(), config=config)
         self.model_ = fitted.model
         self._keep(is_known, labels, fitted.pool)
@@ -83,6 +87,18 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Probabilities among the known classes, calibrated."""
         return self._described(X).probabilities
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the rows that have a label; of the others nobody knows, so that data with unlabelled rows can be
+        cross-validated."""
+        check_is_fitted(self)
+        y = column_or_1d(y)
+        rows = np.flatnonzero(known_rows(y)) if -1 not in self.classes_.tolist() else np.arange(len(y))
+        if not len(rows):
+            raise ValueError("no row is labelled: there is nothing to compare with")
+        weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
+        values = np.array(y[rows].tolist()) if y.dtype.kind == "O" else y[rows]
+        return float(accuracy_score(values, self.predict(_safe_indexing(X, rows)), sample_weight=weight))
+
     def none_score(self, X: Any) -> NDArray[np.float32]:
         """The probability that an image is of none of the classes."""
         return self._described(X).none_score
@@ -96,8 +112,8 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def split_labels(y: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
     """Which rows are labelled, and the labels of those."""
+    is_known = known_rows(y)
     if y.dtype.kind in "OU":
-        is_known = np.array([not is_unlabelled(value) for value in y], bool)
         return is_known, np.array(y[is_known].tolist())
     if np.unique(y).tolist() == [-1, 1]:
         warnings.warn(
@@ -105,12 +121,20 @@ def split_labels(y: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
             stacklevel=3,
         )
         return np.ones(len(y), bool), y
-    is_known = y != -1
     return is_known, y[is_known]
 
 
+def known_rows(y: NDArray[Any]) -> NDArray[np.bool_]:
+    if y.dtype.kind in "OU":
+        return np.array([not is_unlabelled(value) for value in y], bool)
+    is_known: NDArray[np.bool_] = y != -1
+    return is_known
+
+
 def is_unlabelled(value: object) -> bool:
-    return value is None or value in UNLABELLED_TEXTS or (not isinstance(value, str) and value == -1)
+    if value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and math.isnan(value)):
+        return True  # NAType: pandas' NA, which is neither true nor false
+    return value in UNLABELLED_TEXTS or (not isinstance(value, str) and value == -1)
 
 
 class ImageEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -128,13 +152,18 @@ class ImageEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any = None, y: Any = None) -> ImageEncoder:
         """There is nothing to learn."""
-        if self.on_error not in ("raise", "nan"):
-            raise ValueError(f'on_error is "raise" or "nan"; got {self.on_error!r}')
+        self._check()
         return self
 
     def transform(self, X: Any) -> Features:
+        self._check()
+        images = as_images(X)
         encoder = open_encoder(self.encoder)
-        return self._of_files(X, encoder) if is_paths(X) else embed_arrays(X, encoder)
+        return self._of_files(images, encoder) if is_paths(images) else embed_arrays(images, encoder)
+
+    def _check(self) -> None:
+        if self.on_error not in ("raise", "nan"):
+            raise ValueError(f'on_error is "raise" or "nan"; got {self.on_error!r}')
 
     def _of_files(self, paths: Sequence[str | Path], encoder: Encoder) -> Features:
         embedded = embed_files(list(paths), encoder, cache=self.cache)
@@ -156,8 +185,28 @@ class ImageEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def is_paths(X: Any) -> bool:
-    return len(X) > 0 and all(isinstance(x, str | Path) for x in np.asarray(X, dtype=object).ravel()[:1])
+def as_images(X: Any) -> Any:
+    """A list of paths, or images one after the other; a column of a table is a list."""
+    if isinstance(X, str | Path):
+        raise SalaError(f"X is one path; give a list of paths: [{str(X)!r}]")
+    if hasattr(X, "columns") or (isinstance(X, np.ndarray) and X.dtype.kind in "OU"):
+        table = np.asarray(X, dtype=object)
+        if table.ndim == 2 and table.shape[1] != 1:
+            raise SalaError(f"X is a table of {table.shape[1]} columns; give the one with the paths")
+        X = table.ravel().tolist()
+    if not isinstance(X, np.ndarray):
+        X = list(X)
+        kinds = {isinstance(x, str | Path) for x in X}
+        if kinds == {True, False} or any(x is None for x in X):
+            odd = next(i for i, x in enumerate(X) if not isinstance(x, str | Path))
+            raise SalaError(f"images are paths or arrays, all of one kind; number {odd} is {type(X[odd]).__name__}")
+    elif X.ndim == 3 and X.shape[-1] in (3, 4):
+        raise SalaError(f"X is {list(X.shape)}, which looks like one image in colour; give a list of images")
+    return X
+
+
+def is_paths(images: Any) -> bool:
+    return len(images) > 0 and isinstance(images[0], str | Path)
 
 
 def embed_arrays(

@@ -206,3 +206,10 @@ def test_every_dataset_has_a_protocol() -> None:
     from sala.data import DATASETS
 
     assert list(DATASETS) and set(DATASETS) == set(PROTOCOLS)
+
+
+def test_the_version_is_told() -> None:
+    from importlib.metadata import version
+
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.stdout.strip()) == (0, f"sala {version('sala')}")

@@ -221,8 +221,11 @@ def test_a_run_folder_is_an_encoder(tmp_path: Path) -> None:
     folder = Path(sala.__file__).parent / "pretrained" / "omniglot-sala"
     encoder = open_encoder(folder)
     images = np.random.default_rng(0).integers(0, 256, (3, 28, 28, 1), dtype=np.uint8)
+    images //= 2  # more dark than light
     expected = sala.load(folder).embed_images(torch.from_numpy(images).permute(0, 3, 1, 2)).detach().numpy()
     np.testing.assert_allclose(encoder.embed(images), expected, atol=1e-5)
+    np.testing.assert_allclose(encoder.embed(255 - images), expected, atol=1e-5)  # ink on paper, as its files are
+    assert open_encoder("omniglot-sala").identity == encoder.identity
     embedded = embed_files(some_images(tmp_path, 2), encoder, cache=FeatureCache("x", tmp_path / "cache"))
     assert embedded.features.shape == (2, 64)  # photos in colour and of any size become what it was trained on
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -50,7 +50,16 @@ def test_unlabelled_rows_are_labelled_and_given_labels_stay() -> None:
     assert fitted.used_[[0, 20]].all() and not {0, 20} & set(fitted.label_next_.tolist())
 
 
-@pytest.mark.parametrize("mark", [None, "", "-1", -1])
+class NAType:
+    """As pandas' missing value: it cannot be compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("boolean value of NA is ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("mark", [None, "", "-1", -1, float("nan"), np.float64("nan"), NAType()])
 def test_texts_are_labels_too(mark: object) -> None:
     x, truth = two_classes()
     y = np.array([mark] * 40, dtype=object)
@@ -58,6 +67,34 @@ def test_texts_are_labels_too(mark: object) -> None:
     fitted = sala.SALAClassifier().fit(x, y)
     assert fitted.classes_.tolist() == ["cat", "owl"]
     assert (fitted.predict(x) == np.array(["owl", "cat"])[truth]).all()
+
+
+def test_unlabelled_rows_are_not_scored() -> None:
+    x, truth = two_classes()
+    y = np.where(np.arange(40) % 4 == 0, truth, -1)
+    fitted = sala.SALAClassifier().fit(x, y)
+    assert fitted.score(x, y) == 1 == fitted.score(x, truth)
+    wrong = np.where(y < 0, -1, 1 - y)
+    assert fitted.score(x, wrong) == 0
+    assert fitted.score(x, np.where(np.arange(40) == 0, 1 - y, y)) == pytest.approx(0.9)
+    weight = np.where(np.arange(40) == 0, 0.0, 1.0)
+    assert fitted.score(x, np.where(np.arange(40) == 0, 1 - y, y), weight) == 1
+    folds = StratifiedKFold(2, shuffle=True, random_state=0)
+    assert cross_val_score(sala.SALAClassifier(), x, y, cv=folds).min() == 1
+    with pytest.raises(ValueError, match="no row is labelled"):
+        fitted.score(x, np.full(40, -1))
+    texts = np.array([None if label < 0 else "ab"[label] for label in y], dtype=object)
+    assert sala.SALAClassifier().fit(x, texts).score(x, texts) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"n_steps": -1}, {"n_steps": 1.5}, {"sharpness": -4}, {"sharpness": "a"}, {"anchor": 2}, {"labelled_weight": 0},
+     {"sharpness": float("nan")}],
+)  # fmt: skip
+def test_impossible_parameters_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="n_steps is a whole number"):
+        sala.SALAClassifier(**options).fit(*two_classes())
 
 
 def test_nothing_labelled_is_refused() -> None:
@@ -112,3 +149,34 @@ def test_an_unreadable_image_is_named_or_nan(tmp_path: Path) -> None:
 def test_images_that_are_none_are_refused() -> None:
     with pytest.raises(SalaError, match="uint8"):
         sala.ImageEncoder(MeanColour()).transform(np.zeros((2, 8, 8, 3)))
+
+
+def test_likely_mistakes_with_paths_get_a_sentence(tmp_path: Path) -> None:
+    encoder = sala.ImageEncoder(encoder=Seen())
+    Image.new("RGB", (8, 8), "red").save(tmp_path / "a.png")
+    path = tmp_path / "a.png"
+    for one in (path, str(path)):
+        with pytest.raises(SalaError, match="X is one path; give a list of paths"):
+            encoder.transform(one)
+    with pytest.raises(SalaError, match="all of one kind; number 1 is NoneType"):
+        encoder.transform([path, None])
+    with pytest.raises(SalaError, match="all of one kind; number 1 is ndarray"):
+        encoder.transform([path, np.zeros((8, 8, 3), np.uint8)])
+    with pytest.raises(SalaError, match="looks like one image in colour"):
+        encoder.transform(np.zeros((8, 8, 3), np.uint8))
+    with pytest.raises(SalaError, match="a table of 2 columns"):
+        encoder.transform(np.array([[str(path), "x"]], dtype=object))
+    with pytest.raises(ValueError, match="on_error is"):
+        sala.ImageEncoder(encoder=Seen(), on_error="ignore").transform([path])
+    expected = encoder.transform([path])
+    for form in (iter([path]), (path,), np.array([[str(path)]], dtype=object), np.array([str(path)])):
+        np.testing.assert_array_equal(encoder.transform(form), expected)
+
+
+class Seen:
+    """The mean of each channel."""
+
+    name, identity, image_size, mode = "seen", "seen", 8, "RGB"
+
+    def embed(self, images: np.ndarray) -> np.ndarray:
+        return images.mean((1, 2)).astype(np.float32)

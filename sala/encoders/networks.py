@@ -25,6 +25,7 @@ from sala.encoders.base import Encoder, Features, Images, file_hash
 from sala.encoders.lite import LITE, lite_weights, load_lite
 from sala.encoders.ready import ReadyFeatures
 from sala.errors import SalaError
+from sala.runconfig import read_config, run_folder, shipped_runs
 from sala.trained import load
 
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
@@ -32,18 +33,18 @@ TORCHSCRIPT_SUFFIXES = {".pt", ".pth", ".ts", ".torchscript"}
 
 
 def open_encoder(which: str | Path | Encoder = "lite0") -> Encoder:
-    """`lite0`, `lite1` or `lite2`; a run folder; an `.onnx`, TorchScript (`.pt`) or `.npy` file; or an encoder, as it is."""
+    """`lite0`, `lite1` or `lite2`; a run folder, or the name of a run that comes with sala; an `.onnx`,
+    TorchScript (`.pt`) or `.npy` file; or an encoder, as it is."""
     if not isinstance(which, str | Path):
         return which
     if str(which) in LITE:
         return LiteEncoder(str(which))
-    path = Path(which)
+    path = run_folder(which)
     if path.is_dir():
         return RunEncoder(path)
     if not path.is_file():
-        raise SalaError(
-            f"there is no encoder {which}; take {', '.join(LITE)}, a run folder, or a .onnx, .pt or .npy file"
-        )
+        names = ", ".join([*LITE, *shipped_runs()])
+        raise SalaError(f"there is no encoder {which}; take {names}, a run folder, or a .onnx, .pt or .npy file")
     if path.suffix.lower() == ".onnx":
         return OnnxEncoder(path)
     if path.suffix.lower() in TORCHSCRIPT_SUFFIXES:
@@ -72,8 +73,12 @@ class LiteEncoder:
         return features
 
 
+LETTERS = {"omniglot", "glyphs"}  # datasets that are drawn light on dark, whatever their files are
+
+
 class RunEncoder:
-    """The backbone of a method that `sala train` trained, on images of the size it was trained on."""
+    """The backbone of a method that `sala train` trained, on images of the size it was trained on. If that was on letters,
+    which are light on dark there, an image that is more light than dark is inverted: ink on paper is what most have."""
 
     def __init__(self, folder: Path):
         self.method = load(folder)
@@ -81,10 +86,15 @@ class RunEncoder:
         self.image_size, _, channels = self.method.backbone.image_shape
         self.mode = {1: "L", 3: "RGB"}[channels]
         weights = next(path for name in ("best", "last") if (path := folder / f"{name}.safetensors").is_file())
-        self.name, self.identity = folder.name, f"run-{file_hash(weights)[:16]}"
+        self.is_of_letters = read_config(folder).protocol.dataset in LETTERS
+        self.name = folder.name
+        self.identity = f"run-{file_hash(weights)[:16]}{'-letters' if self.is_of_letters else ''}"
 
     @torch.inference_mode()
     def embed(self, images: Images) -> Features:
+        if self.is_of_letters:
+            is_light = images.mean((1, 2, 3), keepdims=True) > 127.5
+            images = np.where(is_light, 255 - images, images)
         features: Features = self.method.embed_images(channels_first(images)).float().flatten(1).numpy()
         return features
 
