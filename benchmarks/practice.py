@@ -176,6 +176,7 @@ def measure_sala(made: list[Draw], used: EngineConfig | None = None) -> dict[str
     config = used or EngineConfig()
     together: list[tuple[np.ndarray, np.ndarray]] = []
     aside = np.zeros(3, int)  # set aside, of these junk, junk
+    sure = np.zeros(3, int)  # sure, of these right, images
     for draw in made:
         known = draw.truth >= 0
         for prefix, n_steps in (("", config.n_steps), ("plain_", 0)):
@@ -190,6 +191,8 @@ def measure_sala(made: list[Draw], used: EngineConfig | None = None) -> dict[str
                 together.append((p.max(1), p.argmax(1) == truth))
                 is_aside = set_aside(pool.none_score)
                 aside += is_aside.sum(), (is_aside & ~known).sum(), (~known).sum()
+                is_sure = ~is_aside & (pool.probabilities.max(1) * (1 - pool.none_score) >= ASKED)
+                sure += is_sure.sum(), (is_sure & (pool.label == draw.truth)).sum(), len(known)
     pooled = calibration_gap(*(np.concatenate(parts) for parts in zip(*together, strict=True)))
     return {
         "n": len(made),
@@ -200,6 +203,8 @@ def measure_sala(made: list[Draw], used: EngineConfig | None = None) -> dict[str
         "set_aside": int(aside[0]),
         "precision": float(aside[1] / aside[0]) if aside[0] else None,
         "recall": float(aside[1] / aside[2]) if aside[2] else None,
+        "sure": float(sure[0] / sure[2]),
+        "sure_right": float(sure[1] / sure[0]) if sure[0] else None,
     }
 
 
@@ -287,6 +292,8 @@ def print_tables(results: dict[str, Any]) -> None:
         )
         precision, recall = ("-" if ours[key] is None else f"{ours[key]:.2f}" for key in ("precision", "recall"))
         print(f"Set aside as junk: precision {precision} where {ours['asked_precision']} is asked, recall {recall}.")
+        right = "-" if ours["sure_right"] is None else f"{ours['sure_right']:.2f}"
+        print(f"Sure: {ours['sure']:.2f} of the pool, of them right {right}.")
 
 
 def shown(interval: dict[str, float], digits: int = 1) -> str:

@@ -1,0 +1,109 @@
+"""The engine on images that nothing in it was chosen by, also of kinds that its encoder never saw: see docs/practice.md.
+
+    SALA_DATA=... python benchmarks/practice_elsewhere.py    # writes results/practice/elsewhere.json, prints its table
+
+It needs caltech/caltech-16.zip, tiny-imagenet/tiny-imagenet-200.zip (test classes of tiny-tiered alone) and
+omniglot/images_evaluation.zip in $SALA_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from practice import (
+    BACKGROUND,
+    Draw,
+    caltech,
+    data_root,
+    draws,
+    features_of,
+    interval,
+    measure_sala,
+    predict_baseline,
+    shown,
+    write,
+)  # fmt: skip
+from practice_fit import tiny
+
+from sala.data.files import Tree
+from sala.engine import normalised, to_tensor
+
+
+def omniglot(root: Path, n_classes: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """All 20 drawings of some characters of the evaluation alphabets, as their files are: ink on paper."""
+    archive = root / "omniglot" / "images_evaluation.zip"
+    names = [name for name in Tree(archive).files() if name.endswith(".png")]
+    classes = ["/".join(name.split("/")[-3:-1]) for name in names]
+    chosen = set(np.random.default_rng(0).permutation(sorted(set(classes)))[:n_classes])
+    kept = [(name, c) for name, c in zip(names, classes, strict=True) if c in chosen]
+    return features_of(archive, [name for name, _ in kept]), np.array([c for _, c in kept])
+
+
+def regression(made: list[Draw]) -> list[float]:
+    """scikit-learn's LogisticRegression on the labelled images, with its defaults: accuracies in percent."""
+    found = []
+    for draw in made:
+        centre = to_tensor(np.concatenate([draw.support, draw.pool])).mean(0)
+        x, p = (normalised(to_tensor(part), centre).numpy() for part in (draw.support, draw.pool))
+        right = predict_baseline("logistic regression", {"max_iter": 500}, x, draw.labels, p) == draw.truth
+        found.append(100 * float(right[draw.truth >= 0].mean()))
+    return found
+
+
+def measure(root: Path, n_draws: int, seed: int) -> dict[str, Any]:
+    none = np.empty(0, int)
+    photos, photo_names = caltech(root)
+    background = np.flatnonzero(photo_names == BACKGROUND)
+    tiny_photos, letters = tiny(root, n_images=50, split={"test"}), omniglot(root)
+    settings: dict[str, tuple[tuple[np.ndarray, np.ndarray], np.ndarray, list[int], dict[str, Any]]] = {
+        "photos (Caltech), 16 classes": ((photos, photo_names), background, [10], {"sizes": [40] * 16, "n_junk": 100}),
+        "enlarged photos (test classes of tiny-tiered), 10 classes": (
+            tiny_photos, none, [1, 5, 10], {"sizes": [25] * 10, "n_junk": 100},
+        ),
+        "the same, 5 classes, 70 % junk": (tiny_photos, none, [1, 5], {"sizes": [25] * 5, "n_junk": 300}),
+        "handwritten characters (Omniglot), 10 classes": (letters, none, [1, 5], {"sizes": [15] * 10, "n_junk": 100}),
+    }  # fmt: skip
+    results = {}
+    for title, ((features, names), junk, shots, shape) in settings.items():
+        known = sorted(set(names) - {BACKGROUND})
+        for n_shot in shots:
+            made = list(draws(features, names, known, junk, n_shot=n_shot, n_draws=n_draws, seed=seed, **shape))
+            ours, theirs = measure_sala(made), regression(made)
+            results[f"{title}, {n_shot} shot"] = {
+                "sala": ours,
+                "logistic regression": interval(theirs),
+                "sala_minus_it": interval(np.subtract(ours["accuracies"], theirs)),
+            }
+    return results
+
+
+def print_table(results: dict[str, Any]) -> None:
+    print("| | sala, % | logistic regression, % | sala minus it | calibration error: of a draw, together | AUROC "
+          "| `sure`: share, right | set aside: precision, recall |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|")
+    for title, result in results.items():
+        ours = result["sala"]
+        aside = f"{ours['precision']:.2f}, {ours['recall']:.2f}" if ours["set_aside"] else "nothing"
+        sure = f"{ours['sure']:.2f}, {ours['sure_right']:.2f}" if ours["sure"] else "none"
+        cells = (
+            title, shown(ours["accuracy"]), shown(result["logistic regression"]), shown(result["sala_minus_it"]),
+            f"{ours['ece']['mean']:.3f}, {ours['ece_of_all_draws']:.3f}", f"{ours['auroc']['mean']:.3f}", sure, aside,
+        )  # fmt: skip
+        print(f"| {' | '.join(cells)} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=2)
+    options = parser.parse_args()
+    results = measure(data_root(), options.draws, options.seed)
+    write("elsewhere.json", {"seed": options.seed, "n_draws": options.draws, "results": results})
+    print_table(results)
+
+
+if __name__ == "__main__":
+    main()
