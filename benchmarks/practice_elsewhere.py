@@ -1,4 +1,4 @@
-"""The engine on images that nothing in it was chosen by, also of kinds that its encoder never saw: see docs/practice.md.
+"""The engine on images that nothing in it was fitted on, also of kinds that its encoder never saw: see docs/practice.md.
 
     SALA_DATA=... python benchmarks/practice_elsewhere.py    # writes results/practice/elsewhere.json, prints its table
 
@@ -19,27 +19,15 @@ from practice import (
     caltech,
     data_root,
     draws,
-    features_of,
     interval,
     measure_sala,
     predict_baseline,
     shown,
     write,
 )  # fmt: skip
-from practice_fit import tiny
+from practice_fit import letters, tiny
 
-from sala.data.files import Tree
 from sala.engine import normalised, to_tensor
-
-
-def omniglot(root: Path, n_classes: int = 60) -> tuple[np.ndarray, np.ndarray]:
-    """All 20 drawings of some characters of the evaluation alphabets, as their files are: ink on paper."""
-    archive = root / "omniglot" / "images_evaluation.zip"
-    names = [name for name in Tree(archive).files() if name.endswith(".png")]
-    classes = ["/".join(name.split("/")[-3:-1]) for name in names]
-    chosen = set(np.random.default_rng(0).permutation(sorted(set(classes)))[:n_classes])
-    kept = [(name, c) for name, c in zip(names, classes, strict=True) if c in chosen]
-    return features_of(archive, [name for name, _ in kept]), np.array([c for _, c in kept])
 
 
 def regression(made: list[Draw]) -> list[float]:
@@ -57,14 +45,15 @@ def measure(root: Path, n_draws: int, seed: int) -> dict[str, Any]:
     none = np.empty(0, int)
     photos, photo_names = caltech(root)
     background = np.flatnonzero(photo_names == BACKGROUND)
-    tiny_photos, letters = tiny(root, n_images=50, split={"test"}), omniglot(root)
+    tiny_photos = tiny(root, n_images=50, split={"test"})
+    drawn = letters(root / "omniglot" / "images_evaluation.zip", n_classes=60)
     settings: dict[str, tuple[tuple[np.ndarray, np.ndarray], np.ndarray, list[int], dict[str, Any]]] = {
         "photos (Caltech), 16 classes": ((photos, photo_names), background, [10], {"sizes": [40] * 16, "n_junk": 100}),
         "enlarged photos (test classes of tiny-tiered), 10 classes": (
             tiny_photos, none, [1, 5, 10], {"sizes": [25] * 10, "n_junk": 100},
         ),
         "the same, 5 classes, 70 % junk": (tiny_photos, none, [1, 5], {"sizes": [25] * 5, "n_junk": 300}),
-        "handwritten characters (Omniglot), 10 classes": (letters, none, [1, 5], {"sizes": [15] * 10, "n_junk": 100}),
+        "handwritten characters (Omniglot), 10 classes": (drawn, none, [1, 5], {"sizes": [15] * 10, "n_junk": 100}),
     }  # fmt: skip
     results = {}
     for title, ((features, names), junk, shots, shape) in settings.items():

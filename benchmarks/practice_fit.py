@@ -4,7 +4,8 @@
     SALA_DATA=... python benchmarks/practice_fit.py none         # fits what none-of-these is judged by (sala/belonging.py)
     SALA_DATA=... python benchmarks/practice_fit.py temperature  # fits the prior of the temperature (sala/engine.py)
 
-They need tiny-imagenet in $SALA_DATA, of which no test class is looked at, and write into results/practice.
+They need tiny-imagenet in $SALA_DATA, of which no test class is looked at, the last also Omniglot's background alphabets, and
+write into results/practice.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from calibration import expected_calibration_error
 from practice import Draw, data_root, draws, features_of, measure_sala, set_aside, write
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
@@ -39,6 +41,7 @@ from sala.data.splits import tieredimagenet_splits
 from sala.engine import (
     EngineConfig,
     anchored,
+    contrast,
     fit_labels,
     in_larger_classes,
     leave_one_out,
@@ -61,6 +64,19 @@ def tiny(root: Path, n_images: int, split: set[str]) -> tuple[np.ndarray, np.nda
             names += drawn
             labels += [synset] * n_images
     return features_of(archive, names), np.array(labels)
+
+
+def characters(root: Path, n_classes: int = 80) -> tuple[np.ndarray, np.ndarray]:
+    """All 20 drawings of some characters of Omniglot's background alphabets, as their files are: ink on paper."""
+    return letters(root / "omniglot" / "images_background.zip", n_classes)
+
+
+def letters(archive: Path, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    names = [name for name in Tree(archive).files() if name.endswith(".png")]
+    classes = ["/".join(name.split("/")[-3:-1]) for name in names]
+    chosen = set(np.random.default_rng(0).permutation(sorted(set(classes)))[:n_classes])
+    kept = [(name, c) for name, c in zip(names, classes, strict=True) if c in chosen]
+    return features_of(archive, [name for name, _ in kept]), np.array([c for _, c in kept])
 
 
 def averaged(features: np.ndarray, names: np.ndarray, m: int) -> np.ndarray:
@@ -109,9 +125,16 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
 # --- tasks to fit on
 
 
-def random_draws(features: np.ndarray, names: np.ndarray, n_draws: int, seed: int) -> Iterator[Draw]:
+def random_draws(
+    features: np.ndarray,
+    names: np.ndarray,
+    n_draws: int,
+    seed: int,
+    sizes: tuple[int, ...] = (8, 15, 25, 40),
+    n_levels: int = 3,
+) -> Iterator[Draw]:
     """Tasks of many kinds: few and many classes, one and several shots, equal and unequal sizes, no junk and mostly junk, from
-    many classes or from few."""
+    many classes or from few, hard and easier ones."""
     known = sorted(set(names))
     mixed = {m: averaged(features, names, m) for m in (1, 2, 4, 8)}
     grouped = np.concatenate([names[names == name] for name in known])
@@ -119,69 +142,87 @@ def random_draws(features: np.ndarray, names: np.ndarray, n_draws: int, seed: in
         rng = np.random.default_rng([seed, i])
         n_way = int(rng.choice([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 50]))
         among = known if rng.random() < 0.6 else sorted(rng.permutation(known)[: n_way + int(rng.integers(2, 12))])
-        size = int(rng.choice([8, 15, 25, 40]))
+        size = int(rng.choice(sizes))
         falling = np.geomspace(size / 8, size, n_way).round().astype(int).clip(1)
-        sizes = [size] * n_way if rng.random() < 0.6 else falling.tolist()
+        in_pool = [size] * n_way if rng.random() < 0.6 else falling.tolist()
         share = float(rng.choice([0, 0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 0.8]))
         n_shot = int(rng.choice([1, 1, 1, 2, 3, 5, 8]))
-        level = int(rng.integers(3))  # some classes are easier than others
+        level = int(rng.integers(n_levels))  # some classes are easier than others
         m = {name: (1, 2, 4, 8)[level + int(rng.integers(2))] for name in known}
         points = np.concatenate([mixed[m[name]][names == name] for name in known])
         yield from draws(
-            points, grouped, among, np.empty(0, int), n_shot=n_shot, sizes=sizes,
-            n_junk=round(sum(sizes) * share / (1 - share)), n_draws=1, seed=int(rng.integers(2**31)),
+            points, grouped, among, np.empty(0, int), n_shot=n_shot, sizes=in_pool,
+            n_junk=round(sum(in_pool) * share / (1 - share)), n_draws=1, seed=int(rng.integers(2**31)),
         )  # fmt: skip
 
 
 # --- the prior of the temperature: fitted on other images
 
 
-def best_beta(similarities: np.ndarray, labels: np.ndarray) -> float:
-    grid = np.logspace(0.5, 1.65, 60)  # above it all is as sure, where nearly all is right
-    logits = torch.from_numpy(grid)[:, None, None] * torch.from_numpy(similarities)
-    nll = -logits.log_softmax(-1)[:, torch.arange(len(labels)), torch.from_numpy(labels)].mean(-1)
-    return float(grid[int(nll.argmin())])
+BETAS = np.logspace(np.log10(3), np.log10(45), 40)  # the range that `temperature_prior` keeps to
 
 
-def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
-    """The coefficients of `temperature_prior`: of the draws of even number; the others tell what they are worth."""
-    features, names = tiny(root, n_images=50, split={"train", "val"})  # no test class is looked at
-    made = [draw for draw in random_draws(features, names, n_draws, seed) if draw.labels.max() > 0]
-    table = np.array([likeness_and_beta(draw) for draw in made[::2]])
-    terms = np.column_stack([np.ones(len(table)), np.log(table[:, :2])])
-    prior = np.linalg.lstsq(terms, np.log(table[:, 2]), rcond=None)[0].round(2).tolist()
-    quality = {}
-    for name, which in {
-        "1 shot": lambda draw: len(draw.labels) == draw.labels.max() + 1,
-        "1 shot, 60 % junk and more": lambda draw: (
-            len(draw.labels) == draw.labels.max() + 1 and (draw.truth < 0).mean() > 0.55
-        ),
-        "several shots": lambda draw: len(draw.labels) > draw.labels.max() + 1,
-    }.items():
-        found = measure_sala([draw for draw in made[1::2] if which(draw)], EngineConfig(prior=tuple(prior)))
-        quality[name] = {
-            key: found[key] for key in ("n", "ece", "ece_in_hindsight", "ece_by_chance", "ece_of_all_draws")
-        }
-    found = {
-        "seed": seed,
-        "n_draws": n_draws,
-        "prior": prior,
-        "likeness": float(np.median(table[:, 0])),
-        "quality": quality,
-    }
-    write("temperature.json", found)
-    print(json.dumps(found, indent=1))
-
-
-def likeness_and_beta(draw: Draw) -> tuple[float, int, float]:
-    """What the prior goes by, and the inverse temperature that it should have found."""
+def prior_terms(draw: Draw) -> tuple[list[float], list[float]]:
+    """What the prior goes by in a task (1, log likeness, log contrast, log k), and the calibration error of images of known
+    classes by each of BETAS."""
     fitted = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0))
     model, of_class = fitted.model, draw.truth >= 0
     points = normalised(to_tensor(draw.pool), model.centre)
     similarities = points @ anchored(model.refined, model.first, model.config.anchor).T
-    alike = likeness(similarities, 1 - torch.from_numpy(fitted.pool.none_score))
-    beta = best_beta(similarities.double().numpy()[of_class], draw.truth[of_class])
-    return max(alike, 1e-3), len(model.classes), beta
+    known = 1 - torch.from_numpy(fitted.pool.none_score)
+    told = [max(f(similarities, known), 1e-3) for f in (likeness, contrast)]
+    of_known, truth = similarities[torch.from_numpy(of_class)].double(), draw.truth[of_class]
+    errors = [expected_calibration_error((beta * of_known).softmax(-1).numpy(), truth) for beta in BETAS]
+    return [1.0, *np.log([*told, len(model.classes)])], errors
+
+
+def is_one_shot(draw: Draw) -> bool:
+    return len(draw.labels) == draw.labels.max() + 1
+
+
+def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
+    """The coefficients of `temperature_prior`: of the one-shot draws of even number; the others tell what they are worth."""
+    sets = {
+        "photos": list(random_draws(*tiny(root, n_images=50, split={"train", "val"}), n_draws, seed)),
+        "characters": list(random_draws(*characters(root), n_draws // 2, seed, sizes=(4, 6, 9, 12), n_levels=1)),
+    }  # no test class is looked at
+    sets = {
+        name: [draw for draw in made if draw.labels.max() > 0 and (draw.truth >= 0).sum() >= 10]
+        for name, made in sets.items()
+    }
+    found = {name: [prior_terms(draw) for draw in made[::2] if is_one_shot(draw)] for name, made in sets.items()}
+    terms, errors = (np.array(part) for part in zip(*(row for rows in found.values() for row in rows), strict=True))
+    weights = np.concatenate([np.full(len(rows), 1.0 if name == "photos" else 0.5) for name, rows in found.items()])
+
+    def error(w: np.ndarray) -> float:
+        log_betas = np.clip(terms @ w, *np.log(BETAS[[0, -1]]))
+        each = [np.interp(b, np.log(BETAS), row) for b, row in zip(log_betas, errors, strict=True)]
+        return float(np.average(each, weights=weights))
+
+    start = np.linalg.lstsq(terms, np.log(BETAS[errors.argmin(1)]), rcond=None)[0]
+    options = {"maxiter": 10_000, "xatol": 1e-4, "fatol": 1e-8}
+    prior = minimize(error, start, method="Nelder-Mead", options=options).x.round(2).tolist()
+    kinds = {
+        "1 shot": is_one_shot,
+        "1 shot, 60 % junk and more": lambda draw: is_one_shot(draw) and (draw.truth < 0).mean() > 0.55,
+        "several shots": lambda draw: not is_one_shot(draw),
+    }
+    quality = {}
+    for set_name, made in sets.items():
+        for kind, which in kinds.items():
+            measured = measure_sala([draw for draw in made[1::2] if which(draw)], EngineConfig(prior=tuple(prior)))
+            keys = ("n", "ece", "ece_in_hindsight", "ece_by_chance", "ece_of_all_draws")
+            quality[f"{set_name}, {kind}"] = {key: measured[key] for key in keys}
+    usual = np.exp(np.median(terms[:, 1:3], 0)).round(3).tolist()
+    content = {
+        "seed": seed,
+        "n_draws": n_draws,
+        "prior": prior,
+        "usual likeness and contrast": usual,
+        "quality": quality,
+    }
+    write("temperature.json", content)
+    print(json.dumps(content, indent=1))
 
 
 # --- none of these: fitted on other images
@@ -317,7 +358,7 @@ def main() -> None:
     if options.what == "none":
         fit_none(data_root(), options.draws or 1_600, options.seed)
     elif options.what == "temperature":
-        fit_temperature_prior(data_root(), options.draws or 800, options.seed)
+        fit_temperature_prior(data_root(), options.draws or 1_600, options.seed)
     else:
         choose(data_root(), options.draws or 4, options.seed)
 

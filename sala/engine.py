@@ -42,7 +42,7 @@ from sala.errors import SalaError
 from sala.stages import one_hot
 
 FORMAT = 3
-USUAL_LIKENESS, LIKENESS_STRENGTH = 0.55, 1.0  # the median of the tasks in docs/practice.md, and what it counts for
+USUAL_LIKENESS, USUAL_CONTRAST, USUAL_STRENGTH = 0.6, 0.3, 1.0  # of tasks in docs/practice.md, and what they count for
 USUAL_PAIR, PAIRS = 0.35, 4.0  # similarity of two images of a class, and how many pairs that counts for
 Floats = NDArray[np.float32]
 
@@ -56,7 +56,7 @@ class EngineConfig:
     labelled_weight: float = 3.0  # of a labelled image, where a sure pool image counts 1
     anchor: float = 0.3  # share of the first prototypes in those that classify: clusters of junk cannot carry them away
     n_label_next: int = 50
-    prior: tuple[float, float, float] = (4.65, 1.54, -0.27)  # of the temperature: see `temperature_prior`
+    prior: tuple[float, float, float, float] = (3.57, 2.08, -1.24, -0.54)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
 
     def check(self) -> None:
@@ -201,8 +201,8 @@ def fit_labels(
     to_others = Similarities(points @ others.T, support[in_larger_classes(y)] @ others.T)
     membership = belonging_beside(before, by_first, by_refined, to_others)
     known = 1 - membership.none_of(to_first, to_refined, to_others.pool)
-    alike = likeness(anchored(to_refined, to_first, config.anchor), known)
-    prior = temperature_prior(alike, len(names), config)
+    similarities = anchored(to_refined, to_first, config.anchor)
+    prior = temperature_prior(likeness(similarities, known), contrast(similarities, known), len(names), config)
     held_out = leave_one_out(support, y, sums, config)
     beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
     model = LabelModel(names, centre, first, refined, others, membership, beta, config)
@@ -300,21 +300,32 @@ def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:
 
 
 def likeness(similarities: Tensor, known: Tensor) -> float:  # [n, k], [n]
-    """How similar images of a pool are to the prototype of their class: each counts as much as it seems to be of any, and
-    one image's worth of what is usual keeps a pool of very few from saying much."""
-    total = float((known * similarities.amax(-1)).sum()) if len(known) else 0.0
-    return (total + LIKENESS_STRENGTH * USUAL_LIKENESS) / (float(known.sum()) + LIKENESS_STRENGTH)
+    """How similar images of a pool are to the prototype of their class."""
+    return _typical(similarities.amax(-1), known, USUAL_LIKENESS)
 
 
-def temperature_prior(alike: float, n_way: int, config: EngineConfig) -> float:
+def contrast(similarities: Tensor, known: Tensor) -> float:  # [n, k], [n]
+    """How much an image's similarities to the classes differ: their standard deviation. With one class they do not."""
+    n, n_way = similarities.shape
+    return _typical(similarities.std(-1) if n and n_way > 1 else torch.zeros(n), known, USUAL_CONTRAST)
+
+
+def _typical(values: Tensor, known: Tensor, usual: float) -> float:
+    """The mean over a pool in which each image counts as much as it seems to be of any class; one image's worth of what is
+    usual keeps a pool of very few from saying much."""
+    total = float((known * values).sum()) if len(known) else 0.0
+    return (total + USUAL_STRENGTH * usual) / (float(known.sum()) + USUAL_STRENGTH)
+
+
+def temperature_prior(alike: float, differing: float, n_way: int, config: EngineConfig) -> float:
     """The inverse temperature of probabilities, from what the pool itself tells; coefficients fitted on other data.
 
     The more alike the images of a class are, the better features tell classes apart, and the more a difference of
-    similarities says: log beta = a + b log likeness + c log k.
+    similarities says; the more similarities differ anyhow, the less: log beta = a + b log likeness + c log contrast + d log k.
     """
-    a, b, c = config.prior
-    log_beta = a + b * math.log(max(alike, 1e-3)) + c * math.log(n_way)
-    return min(max(math.exp(log_beta), 4.0), 45.0)  # the range that was seen
+    a, b, c, d = config.prior
+    log_beta = a + b * math.log(max(alike, 1e-3)) + c * math.log(max(differing, 1e-3)) + d * math.log(n_way)
+    return min(max(math.exp(log_beta), 3.0), 45.0)  # the range that was seen
 
 
 def leave_one_out(

@@ -28,12 +28,14 @@ from sala.belonging import (
 )
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.engine import (
-    LIKENESS_STRENGTH,
     PAIRS,
+    USUAL_CONTRAST,
     USUAL_LIKENESS,
     USUAL_PAIR,
+    USUAL_STRENGTH,
     EngineConfig,
     LabelModel,
+    contrast,
     first_prototypes,
     fit_labels,
     fit_temperature,
@@ -341,18 +343,27 @@ def test_the_temperature_is_the_prior_without_evidence_and_follows_it_otherwise(
 
 def test_likeness_is_that_of_images_which_seem_to_be_of_a_class() -> None:
     similarities = torch.tensor([[0.8, 0.1], [0.2, 0.6], [0.1, 0.05]])
-    usual = LIKENESS_STRENGTH * USUAL_LIKENESS
-    slow = (1.0 * 0.8 + 0.5 * 0.6 + 0.1 * 0.1 + usual) / (1.0 + 0.5 + 0.1 + LIKENESS_STRENGTH)
+    usual = USUAL_STRENGTH * USUAL_LIKENESS
+    slow = (1.0 * 0.8 + 0.5 * 0.6 + 0.1 * 0.1 + usual) / (1.0 + 0.5 + 0.1 + USUAL_STRENGTH)
     assert likeness(similarities, torch.tensor([1.0, 0.5, 0.1])) == pytest.approx(slow)
     many = similarities[:2].repeat(100_000, 1)
     assert likeness(many, torch.tensor([1.0, 0.5]).repeat(100_000)) == pytest.approx((0.8 + 0.5 * 0.6) / 1.5, rel=1e-3)
+
+
+def test_contrast_is_the_deviation_between_classes() -> None:
+    """Of 0.8 and 0.2 it is 0.3 sqrt 2; of images that are not known nothing is asked."""
+    similarities = torch.tensor([[0.8, 0.2], [0.9, -0.9]]).repeat(100_000, 1)
+    known = torch.tensor([1.0, 0.0]).repeat(100_000)
+    assert contrast(similarities, known) == pytest.approx(0.3 * 2**0.5, rel=1e-3)
+    assert contrast(similarities[:0], known[:0]) == USUAL_CONTRAST
+    assert contrast(torch.ones(3, 1), torch.ones(3)) == pytest.approx(USUAL_CONTRAST / 4)
 
 
 def test_a_pool_that_says_little_leaves_the_usual_temperature() -> None:
     labelled, labels = blobs([1, 1, 1, 1], seed=1, noise=0.2)
     pool, _ = blobs([1, 0, 0, 0], seed=2, noise=0.2)
     empty, one = (fit_labels(labelled, labels, part).model.inverse_temperature for part in (pool[:0], pool))
-    assert empty == pytest.approx(temperature_prior(USUAL_LIKENESS, 4, EngineConfig()))
+    assert empty == pytest.approx(temperature_prior(USUAL_LIKENESS, USUAL_CONTRAST, 4, EngineConfig()))
     assert 0.6 * empty < one < 1.6 * empty
 
 
@@ -365,10 +376,10 @@ def test_features_that_are_no_numbers_are_refused(wrong: float) -> None:
 
 
 def test_the_prior_of_the_temperature_is_its_formula_within_its_range() -> None:
-    config = EngineConfig(prior=(4.0, 2.0, -0.5))
-    assert temperature_prior(0.5, 4, config) == pytest.approx(math.exp(4.0) * 0.5**2 * 4**-0.5)
-    assert temperature_prior(-1.0, 4, config) == 4.0
-    assert temperature_prior(1.0, 2, EngineConfig(prior=(9.0, 0.0, 0.0))) == 45.0
+    config = EngineConfig(prior=(3.0, 2.0, -1.0, -0.5))
+    assert temperature_prior(0.5, 0.25, 4, config) == pytest.approx(math.exp(3.0) * 0.5**2 / 0.25 * 4**-0.5)
+    assert temperature_prior(-1.0, 0.25, 4, config) == 3.0
+    assert temperature_prior(1.0, 0.25, 2, EngineConfig(prior=(9.0, 0.0, 0.0, 0.0))) == 45.0
 
 
 def test_probabilities_of_one_shot_have_the_temperature_of_the_prior() -> None:
@@ -377,8 +388,9 @@ def test_probabilities_of_one_shot_have_the_temperature_of_the_prior() -> None:
     fitted = fit_labels(labelled, labels, pool)
     points = normalised(torch.from_numpy(pool), fitted.model.centre)
     similarities = 0.7 * points @ fitted.model.refined.T + 0.3 * points @ fitted.model.first.T
-    alike = likeness(similarities, 1 - torch.from_numpy(fitted.pool.none_score))
-    assert fitted.model.inverse_temperature == pytest.approx(temperature_prior(alike, 4, EngineConfig()), rel=1e-4)
+    known = 1 - torch.from_numpy(fitted.pool.none_score)
+    expected = temperature_prior(likeness(similarities, known), contrast(similarities, known), 4, EngineConfig())
+    assert fitted.model.inverse_temperature == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_threshold_keeps_its_precision() -> None:
