@@ -216,6 +216,7 @@ def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
     usual = np.exp(np.median(terms[:, 1:3], 0)).round(3).tolist()
     content = {
         "seed": seed,
+        "n_fitted": len(terms),
         "n_draws": n_draws,
         "prior": prior,
         "usual likeness and contrast": usual,
