@@ -18,6 +18,8 @@ DEAD = 4  # in `where`: the ReLU let nothing through
 
 FASTMATH = {"contract"}  # no reordering of sums, no assumption about nan: only multiply-adds are contracted
 part = numba.njit(cache=True, fastmath=FASTMATH)  # one thread's share: a stretch of the images
+# a piece of a part, put into it as if it were written there: only so the compiler sees which arrays cannot overlap
+piece = numba.njit(cache=True, fastmath=FASTMATH, inline="always")
 
 WORTH_THREADS = 1_000_000  # values of a map: below, waking threads costs more than it saves
 

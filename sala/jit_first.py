@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from sala.jit import DEAD, both, part, winner
+from sala.jit import DEAD, both, part, piece, winner
 
 
 @part
@@ -110,7 +110,7 @@ def patch_moments(n_parts, x, mean, covariance):  # type: ignore[no-untyped-def]
             covariance[t, u] = covariance[u, t] = product / m - mean[t] * mean[u]
 
 
-@part
+@piece
 def convolve_square(x, h, w, K, y0, y1, y2, y3):  # type: ignore[no-untyped-def]
     """The convolution at the four places of a square of the pool, of one image [k, H + 4, W + 4], for all channels."""
     channels = len(y0)
