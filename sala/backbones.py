@@ -69,7 +69,7 @@ class ConvBlock(nn.Module):
         scale = self.norm.weight * (self.norm.running_var + self.norm.eps).rsqrt()
         kernel = self.conv.weight * scale[:, None, None, None]
         bias = (self.conv.bias - self.norm.running_mean) * scale + self.norm.bias
-        if film is None and not kernel.requires_grad and kernels.is_first(x, kernel):
+        if film is None and not (kernel.requires_grad or bias.requires_grad) and kernels.is_first(x, kernel):
             return kernels.first_block_folded(x, kernel, bias)
         x = _modulated(F.conv2d(x, kernel, bias, padding=1), film)
         return F.relu(F.max_pool2d(x, 2))  # ReLU after the pool: a quarter of it

@@ -1,7 +1,7 @@
 """A folder of labelled images, `labelled/<class>/*.jpg`, and a folder of others: which images there are, by number.
 
-Whoever shows or copies an image asks for it by number. A file that a link leads to outside of the two folders is
-set aside, both when the folders are listed and, since links can change, whenever a file is read.
+Whoever shows or copies an image asks for it by number. A link that leads out of its folder is set aside when the folders
+are listed; and since links can change, no file outside of the two is ever read.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ class Item:
 
     root: str  # "labelled" or "pool"
     path: str
-    folder_class: int = -1
-    is_copy: bool = False  # in the pool, of a labelled image, whose class it has; it does not count twice
+    folder_class: int = -1  # of its folder, or of the labelled image that it is a copy of
 
     @property
     def key(self) -> str:
@@ -43,6 +42,7 @@ class Collection:
     classes: tuple[str, ...]  # the folders of `labelled`, sorted
     items: tuple[Item, ...]
     set_aside: tuple[str, ...] = ()
+    copies: tuple[tuple[int, ...], ...] = ()  # images of one content, the first of which counts
 
     def path(self, index: int) -> Path:
         item = self.items[index]
@@ -116,18 +116,21 @@ def embedded(
     first = first_of_content([collection.path(i) for i in result.kept])
     items: list[Item] = []
     rows: list[int] = []
-    for row, (index, original) in enumerate(zip(result.kept, result.kept[first], strict=True)):
+    same: dict[int, list[int]] = {}
+    for row, (index, original) in enumerate(zip(result.kept.tolist(), result.kept[first].tolist(), strict=True)):
         item, source = collection.items[index], collection.items[original]
         if item != source and source.root == "labelled":
             if item.root == "pool":
-                item = replace(item, folder_class=source.folder_class, is_copy=True)
+                item = replace(item, folder_class=source.folder_class)
             elif item.folder_class != source.folder_class:
                 raise in_two_classes(collection.path(original), collection.path(index))
             else:
                 set_aside.append(copied(collection.path(index), collection.path(original)))
                 continue
+        same.setdefault(original, []).append(len(items))
         items.append(item)
         rows.append(row)
-    kept = replace(collection, items=tuple(items), set_aside=tuple(set_aside))
+    copies = tuple(tuple(group) for group in same.values() if len(group) > 1)
+    kept = replace(collection, items=tuple(items), set_aside=tuple(set_aside), copies=copies)
     features = result.features if len(rows) == len(result.kept) else result.features[rows]
     return kept, np.ascontiguousarray(features, np.float32)

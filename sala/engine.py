@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +62,13 @@ class EngineConfig:
     def check(self) -> None:
         """Refuse what no fit can be made with."""
         numbers: tuple[Any, ...] = (self.n_steps, self.sharpness, self.labelled_weight, self.anchor)
-        if not all(isinstance(x, Real) and math.isfinite(x) for x in numbers) or (
-            self.n_steps < 0 or self.n_steps != int(self.n_steps) or self.sharpness <= 0
-            or self.labelled_weight <= 0 or not 0 <= self.anchor <= 1
-        ):  # fmt: skip
+        is_good = isinstance(numbers[0], Integral) and all(isinstance(x, Real) and abs(x) < math.inf for x in numbers)
+        if (
+            not is_good
+            or self.n_steps < 0
+            or min(self.sharpness, self.labelled_weight) <= 0
+            or not 0 <= self.anchor <= 1
+        ):
             raise ValueError(
                 "n_steps is a whole number from 0 on, sharpness and labelled_weight are above 0, anchor is from 0 to 1; "
                 f"got {numbers}"
@@ -182,6 +185,7 @@ def fit_labels(
 ) -> Fitted:
     """Label a pool from a few labelled images: `[s, d], [s], [n, d]`."""
     config = config or EngineConfig()
+    config.check()
     names = _checked_classes(labelled, labels, pool, classes)
     support, y = to_tensor(labelled), torch.from_numpy(np.asarray(labels, np.int64))
     points = to_tensor(pool)

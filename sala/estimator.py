@@ -52,7 +52,6 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: labels, and -1 for unlabelled rows")
         config = EngineConfig(self.n_steps, self.sharpness, self.labelled_weight, self.anchor)
-        config.check()
         X = validate_data(self, X, dtype=np.float32)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
@@ -92,11 +91,12 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         cross-validated."""
         check_is_fitted(self)
         y = column_or_1d(y)
+        check_consistent_length(X, y, sample_weight)
         rows = np.flatnonzero(known_rows(y)) if -1 not in self.classes_.tolist() else np.arange(len(y))
         if not len(rows):
             raise ValueError("no row is labelled: there is nothing to compare with")
         weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
-        values = np.array(y[rows].tolist()) if y.dtype.kind == "O" else y[rows]
+        values = y[rows].astype(self.classes_.dtype) if y.dtype.kind == "O" else y[rows]
         return float(accuracy_score(values, self.predict(_safe_indexing(X, rows)), sample_weight=weight))
 
     def none_score(self, X: Any) -> NDArray[np.float32]:
@@ -132,7 +132,11 @@ def known_rows(y: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def is_unlabelled(value: object) -> bool:
-    if value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and math.isnan(value)):
+    if (
+        value is None
+        or type(value).__name__ == "NAType"
+        or (isinstance(value, float | np.floating) and math.isnan(value))
+    ):
         return True  # NAType: pandas' NA, which is neither true nor false
     return value in UNLABELLED_TEXTS or (not isinstance(value, str) and value == -1)
 
@@ -196,9 +200,9 @@ def as_images(X: Any) -> Any:
         X = table.ravel().tolist()
     if not isinstance(X, np.ndarray):
         X = list(X)
-        kinds = {isinstance(x, str | Path) for x in X}
-        if kinds == {True, False} or any(x is None for x in X):
-            odd = next(i for i, x in enumerate(X) if not isinstance(x, str | Path))
+        kinds = [None if x is None else isinstance(x, str | Path) for x in X]
+        odd = next((i for i, kind in enumerate(kinds) if kind is None or kind != kinds[0]), None)
+        if odd is not None:
             raise SalaError(f"images are paths or arrays, all of one kind; number {odd} is {type(X[odd]).__name__}")
     elif X.ndim == 3 and X.shape[-1] in (3, 4):
         raise SalaError(f"X is {list(X.shape)}, which looks like one image in colour; give a list of images")

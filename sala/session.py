@@ -82,7 +82,12 @@ class Session:
         self._index = {item.key: i for i, item in enumerate(collection.items)}
         self._folder_labels = np.array([item.folder_class for item in collection.items], np.int64)
         self._is_pool = np.array([item.root == "pool" for item in collection.items], bool)
-        self._is_copy = np.array([item.is_copy for item in collection.items], bool)
+        self._same = {i: group for group in collection.copies for i in group}
+        self._first = np.arange(
+            len(collection.items)
+        )  # of the same content: it counts, and the others have what it has
+        for i, group in self._same.items():
+            self._first[i] = group[0]
         self._change, self._fit = threading.Lock(), threading.Lock()
         self._events: list[dict[str, Any]] = []
         for event in journal.events:
@@ -185,6 +190,7 @@ class Session:
     def _replay_label(self, state: State, event: dict[str, Any], to: int | None) -> None:
         rows = [self._index[key] for key in event["items"] if key in self._index]
         state.n_lost += len(event["items"]) - len(rows) if to is not None else len(event["items"])
+        rows = [copy for i in rows for copy in self._same.get(i, (i,))]  # images of one content have one label
         state.n_checked += int(event["checked"])
         state.n_agreed += int(event["agreed"])
         if to is not None:
@@ -192,8 +198,8 @@ class Session:
 
     def _fitted(self, version: int, state: State, n_undo: int) -> Snapshot:
         begun = time.perf_counter()
-        rows = np.flatnonzero(state.given == UNKNOWN)
-        labelled = np.flatnonzero((state.given >= 0) & ~self._is_copy)
+        counts = self._first == np.arange(len(self._first))
+        rows, labelled = np.flatnonzero((state.given == UNKNOWN) & counts), np.flatnonzero((state.given >= 0) & counts)
         active = np.unique(state.given[labelled])
         columns = _Columns.of(state)
         if len(labelled):
@@ -201,6 +207,7 @@ class Session:
             names = [state.names[c] for c in active]
             fitted = fit_labels(self.features[labelled], y, self.features[rows], classes=names)
             columns.fill(rows, active, fitted.pool, aside_threshold(fitted.pool.none_score, self.precision))
+            columns.spread(self._first)
         return Snapshot(
             version, tuple(state.names), state.given, columns.label, columns.runner_up, columns.probability,
             columns.second, columns.none_score, columns.is_junk, columns.used, columns.label_next,
@@ -248,6 +255,11 @@ class _Columns:
         self.is_junk[rows] = said.none_score > threshold
         self.used[rows] = said.used
         self.label_next = rows[said.label_next]
+
+    def spread(self, first: Ints) -> None:
+        """To copies, what is said of the first."""
+        for name in ("label", "runner_up", "probability", "second", "none_score", "is_junk", "used"):
+            setattr(self, name, getattr(self, name)[first])
 
 
 def _with(events: list[dict[str, Any]], event: dict[str, Any]) -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ class NAType:
     __hash__ = None  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize("mark", [None, "", "-1", -1, float("nan"), np.float64("nan"), NAType()])
+@pytest.mark.parametrize("mark", [None, "", "-1", -1, float("nan"), np.float32("nan"), NAType()])
 def test_texts_are_labels_too(mark: object) -> None:
     x, truth = two_classes()
     y = np.array([mark] * 40, dtype=object)
@@ -83,14 +83,19 @@ def test_unlabelled_rows_are_not_scored() -> None:
     assert cross_val_score(sala.SALAClassifier(), x, y, cv=folds).min() == 1
     with pytest.raises(ValueError, match="no row is labelled"):
         fitted.score(x, np.full(40, -1))
+    for wrong_length in ((x, y[:7], None), (x[:7], y, None), (x, y, weight[:7])):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            fitted.score(*wrong_length)
+    mixed = sala.SALAClassifier().fit(x, np.array([0 if label == 0 else "b" for label in truth], dtype=object))
+    assert mixed.score(x[:20], np.array([0] * 20, dtype=object)) == 1
     texts = np.array([None if label < 0 else "ab"[label] for label in y], dtype=object)
     assert sala.SALAClassifier().fit(x, texts).score(x, texts) == 1
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"n_steps": -1}, {"n_steps": 1.5}, {"sharpness": -4}, {"sharpness": "a"}, {"anchor": 2}, {"labelled_weight": 0},
-     {"sharpness": float("nan")}],
+    [{"n_steps": -1}, {"n_steps": 2.0}, {"n_steps": 1.5}, {"sharpness": -4}, {"sharpness": "a"}, {"anchor": 2},
+     {"labelled_weight": 0}, {"sharpness": float("nan")}],
 )  # fmt: skip
 def test_impossible_parameters_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="n_steps is a whole number"):
@@ -162,6 +167,8 @@ def test_likely_mistakes_with_paths_get_a_sentence(tmp_path: Path) -> None:
         encoder.transform([path, None])
     with pytest.raises(SalaError, match="all of one kind; number 1 is ndarray"):
         encoder.transform([path, np.zeros((8, 8, 3), np.uint8)])
+    with pytest.raises(SalaError, match="all of one kind; number 1 is NoneType"):
+        encoder.transform([np.zeros((8, 8, 3), np.uint8), None])
     with pytest.raises(SalaError, match="looks like one image in colour"):
         encoder.transform(np.zeros((8, 8, 3), np.uint8))
     with pytest.raises(SalaError, match="a table of 2 columns"):

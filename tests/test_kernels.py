@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -356,6 +357,23 @@ def test_an_image_that_is_not_a_number_has_no_embedding(place: int) -> None:
     with torch.inference_mode():
         points = network(x)
     assert points[0].isfinite().all() and points[1].isnan().all()
+
+
+def test_a_bias_alone_gets_its_gradient_in_evaluation() -> None:
+    block = ConvBlock(1, 4).eval()
+    for parameter in (block.conv.weight, block.conv.bias, block.norm.weight):
+        parameter.requires_grad_(False)  # type: ignore[union-attr]
+    block(torch.rand(2, 1, 6, 6)).sum().backward()
+    assert block.norm.bias.grad is not None and block.norm.bias.grad.abs().sum() > 0
+
+
+def test_a_network_can_be_traced() -> None:
+    network = Conv4(1, 16).eval()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer PyTorch calls tracing old
+        traced = torch.jit.trace(network, torch.rand(2, 1, 16, 16))  # type: ignore[no-untyped-call]
+        x = torch.rand(2, 1, 16, 16)
+        assert_close(traced(x), network(x))
 
 
 def test_evaluation_is_the_norm_folded_into_the_kernel() -> None:

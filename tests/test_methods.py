@@ -172,8 +172,20 @@ def test_a_method_of_ones_own_is_asked_for_its_own_logits(name: str) -> None:
             logits: Tensor = super().logits(task)
             return -logits
 
-    task, method = random_task(), Own(Identity(6)).double().eval()
-    assert torch.equal(method.answers(task)[0], method.logits(task))
+    class Mixed(Opposite, METHODS[name]):  # type: ignore[misc, valid-type]
+        pass
+
+    task = random_task()
+    for method in (Own(Identity(6)).double().eval(), Mixed(Identity(6)).double().eval()):
+        assert torch.equal(method.answers(task)[0], method.logits(task))
+
+
+class Opposite:
+    """Changes the logits of any method."""
+
+    def logits(self, task: Task) -> Tensor:
+        logits: Tensor = super().logits(task)  # type: ignore[misc]
+        return -logits
 
 
 @every_method

@@ -479,6 +479,8 @@ def test_the_page_and_the_command_say_the_same(folders: tuple[Path, Path]) -> No
     shutil.copy(labelled / "red" / "0.png", pool / "copy.png")
     shutil.copy(labelled / "red" / "0.png", labelled / "red" / "twice.png")
     Image.open(pool / "green-0.png").save(pool / "green.jfif", "JPEG")
+    for i in range(8):
+        shutil.copy(pool / "red-1.png", pool / f"red-1-again-{i}.png")
     session = open_session(folders)
     shown = session.snapshot()
     by_command = label_folders(labelled, pool, MeanColour())
@@ -493,6 +495,28 @@ def test_the_page_and_the_command_say_the_same(folders: tuple[Path, Path]) -> No
         i = row_of(session, name)
         assert shown.probability[i] == pytest.approx(row.probability, abs=1e-5)
         assert shown.none_score[i] == pytest.approx(row.none_of_these, abs=1e-5)
+
+
+def test_copies_have_one_label_whatever_is_said_of_one(folders: tuple[Path, Path]) -> None:
+    labelled, pool = folders
+    shutil.copy(labelled / "red" / "0.png", pool / "copy.png")
+    shutil.copy(pool / "green-0.png", pool / "again.png")
+    session = open_session(folders)
+    original, copy = row_of(session, "red/0.png"), row_of(session, "copy.png")
+    green, again = row_of(session, "green-0.png"), row_of(session, "again.png")
+    session.add_class("green")
+    session.label([again], 2)  # an example of the new class, given by its copy
+    shown = session.snapshot()
+    assert shown.given[[green, again]].tolist() == [2, 2]
+    assert (shown.label[[row_of(session, f"green-{i}.png") for i in range(1, 10)]] == 2).mean() > 0.8
+    session.label([original], NONE)
+    assert session.snapshot().given[[original, copy]].tolist() == [NONE, NONE]
+    session.undo()
+    assert session.snapshot().given[[original, copy]].tolist() == [1, 1]
+    session.label([copy], 0)
+    assert session.snapshot().given[[original, copy]].tolist() == [0, 0]
+    session.label([original], CLEAR)
+    assert session.snapshot().given[[original, copy]].tolist() == [1, 1]
 
 
 def test_an_image_in_two_classes_is_refused_with_both_names(folders: tuple[Path, Path]) -> None:

@@ -36,7 +36,11 @@ class Method(nn.Module):
     def __init_subclass__(cls) -> None:
         """Who writes `logits` or `pseudo_labels` anew must be asked for them, not for a base class's `answers`."""
         super().__init_subclass__()
-        if {"logits", "pseudo_labels"} & set(vars(cls)) and "answers" not in vars(cls):
+        writer = {
+            name: next(c for c in cls.__mro__ if name in vars(c)) for name in ("logits", "pseudo_labels", "answers")
+        }
+        newest = min(map(cls.__mro__.index, writer.values()))
+        if cls.__mro__.index(writer["answers"]) > newest:
             cls.answers = Method.answers  # type: ignore[method-assign]
 
     def __init__(self, backbone: Backbone):
