@@ -62,7 +62,9 @@ class EngineConfig:
     def check(self) -> None:
         """Refuse what no fit can be made with."""
         numbers: tuple[Any, ...] = (self.n_steps, self.sharpness, self.labelled_weight, self.anchor)
-        is_good = isinstance(numbers[0], Integral) and all(isinstance(x, Real) and abs(x) < math.inf for x in numbers)
+        is_good = isinstance(numbers[0], Integral) and all(
+            isinstance(x, Real) and math.isfinite(x) for x in numbers[1:]
+        )
         if (
             not is_good
             or self.n_steps < 0

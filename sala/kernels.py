@@ -105,7 +105,7 @@ def is_first(x: Tensor, kernel: Tensor) -> bool:
         and not x.requires_grad
         and min(x.shape[-2:]) >= 2
         and not torch.is_autocast_enabled("cpu")
-        and not torch.jit.is_tracing()  # type: ignore[attr-defined]
+        and not torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
         and chosen() == "numba"
     )
 
