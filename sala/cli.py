@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import sys
+import warnings
 from dataclasses import asdict, replace
 from importlib.metadata import version as package_version
 from pathlib import Path
@@ -56,6 +57,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no ± shows a question mark
+    warnings.showwarning = lambda message, *_, **__: console.warn(str(message))
     try:
         app()
     except SalaError as error:

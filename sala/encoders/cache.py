@@ -3,7 +3,7 @@
 One SQLite file for each encoder, in `embeddings/` of the cache folder: features by the sha256 of an image file's content,
 and that hash by the file's path, size and time of change, so that a file which is as it was is not even read. Each batch is
 one transaction: a process that is killed loses the batch it was at, and nothing else. Whatever is wrong with the file,
-the embedding goes on without it.
+the embedding goes on without it, and a warning says so.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,8 @@ class FeatureCache:
             with self._database:
                 self._database.executemany("INSERT OR REPLACE INTO features VALUES (?, ?)", rows)
                 self._database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", files)
-        except sqlite3.Error:  # a full disk, another process for too long: this run does without
+        except sqlite3.Error as error:  # a full disk, another process for too long: this run does without
+            _warn(self.path, error)
             self.close()
 
     def close(self) -> None:
@@ -69,7 +71,8 @@ class FeatureCache:
             return None
         try:
             row: tuple[Any, ...] | None = self._database.execute(query, (key,)).fetchone()
-        except sqlite3.Error:
+        except sqlite3.Error as error:
+            _warn(self.path, error)
             self.close()
             return None
         return row
@@ -92,11 +95,18 @@ def _open(path: Path) -> sqlite3.Connection | None:
             database.executescript(SCHEMA)
             database.execute("SELECT hash FROM features LIMIT 1").fetchone()
             return database
-        except sqlite3.OperationalError:  # locked, or not ours to write: it may be sound
+        except (sqlite3.OperationalError, OSError) as error:  # locked, or not ours to write: it may be sound
+            _warn(path, error)
             return None
         except sqlite3.DatabaseError:
             database.close()
             path.unlink(missing_ok=True)
-        except OSError:
-            return None
     return None
+
+
+def _warn(path: Path, error: Exception) -> None:
+    warnings.warn(
+        f"features cannot be kept in {path} ({error}); the work goes on, but a second run will not start at once. Set "
+        "SALA_CACHE to a folder with room that you may write to",
+        stacklevel=3,
+    )
