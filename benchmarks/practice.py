@@ -38,7 +38,8 @@ from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTraini
 from sala.belonging import aside_threshold
 from sala.data.files import Tree
 from sala.encoders import EmbedProgress, embed_files, open_encoder
-from sala.engine import EngineConfig, fit_labels, normalised, to_tensor
+from sala.engine import EngineConfig, fit_labels
+from sala.points import centre_of, normalised, spread_of, to_tensor
 
 BACKGROUND = "BACKGROUND_Google"
 ASKED = 0.9  # precision of what is set aside as junk: the command's default
@@ -107,7 +108,7 @@ def draws(
         yield Draw(features[support], labels, features[np.concatenate([*pool, aside])], truth)
 
 
-# --- the others: what scikit-learn offers, on the same features, centred and scaled alike
+# --- the others: what scikit-learn offers, on the same features, centred and scaled to length 1; also divided by their spread before
 
 
 BASELINES: dict[str, tuple[Callable[..., Any], bool, list[dict[str, Any]]]] = {  # class, uses the pool, grid
@@ -208,22 +209,37 @@ def measure_sala(made: list[Draw], used: EngineConfig | None = None) -> dict[str
     }
 
 
-def measure_others(made: list[Draw]) -> dict[str, list[float]]:
-    """Accuracies on each draw."""
-    others: dict[str, list[float]] = {f"{name}, {how}": [] for name in BASELINES for how in ("default", "tuned")}
-    for draw in made:
-        known = draw.truth >= 0
-        centre = to_tensor(np.concatenate([draw.support, draw.pool])).mean(0)
-        x, p = (normalised(to_tensor(part), centre).numpy() for part in (draw.support, draw.pool))
-        for name in BASELINES:
-            for how, options in (("default", {}), ("tuned", tuned_options(name, x, draw.labels, p))):
-                if how == "tuned" and not options:
-                    others[f"{name}, {how}"].append(others[f"{name}, default"][-1])
-                    continue
-                found = predict_baseline(name, options, x, draw.labels, p)
-                others[f"{name}, {how}"].append(100 * float((found == draw.truth)[known].mean()))
-        print(".", end="", file=sys.stderr, flush=True)
+def measure_others(made: list[Draw], before: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Accuracies on each draw; those of `before` are taken as they are."""
+    others: dict[str, list[float]] = {}
+    for scaling in ("", ", spread taken out"):
+        names = [f"{name}, {how}{scaling}" for name in BASELINES for how in ("default", "tuned")]
+        if all(name in before for name in names):
+            others |= {name: before[name] for name in names}
+            continue
+        others |= {name: [] for name in names}
+        for draw in made:
+            known = draw.truth >= 0
+            x, p = same_scale(draw, bool(scaling))
+            for name in BASELINES:
+                for how, options in (("default", {}), ("tuned", tuned_options(name, x, draw.labels, p))):
+                    values = others[f"{name}, {how}{scaling}"]
+                    if how == "tuned" and not options:
+                        values.append(others[f"{name}, default{scaling}"][-1])
+                        continue
+                    found = predict_baseline(name, options, x, draw.labels, p)
+                    values.append(100 * float((found == draw.truth)[known].mean()))
+            print(".", end="", file=sys.stderr, flush=True)
     return others
+
+
+def same_scale(draw: Draw, without_spread: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Labelled features and the pool's, centred and scaled to length 1; with their spread taken out, as the engine has them."""
+    parts = [to_tensor(draw.support), to_tensor(draw.pool)]
+    centre = centre_of(parts)
+    spread = spread_of(parts, centre) if without_spread else torch.ones_like(centre)
+    x, p = (normalised(part, centre, spread).numpy() for part in parts)
+    return x, p
 
 
 def with_differences(sala: dict[str, Any], others: dict[str, list[float]]) -> dict[str, Any]:
@@ -246,11 +262,11 @@ def set_aside(none_score: np.ndarray) -> np.ndarray:
     return none_score > aside_threshold(none_score, ASKED)
 
 
-def measure(root: Path, n_draws: int, seed: int, shots: list[int], only_sala: bool) -> None:
+def measure(root: Path, n_draws: int, seed: int, shots: list[int], only_sala: bool, anew: bool) -> None:
     features, names = caltech(root)
     known, junk = sorted(set(names) - {BACKGROUND}), np.flatnonzero(names == BACKGROUND)
     path, results = OUT / "caltech-16.json", {}
-    if path.is_file() and (len(shots) < 2 or only_sala):  # the rest was measured before, if on the same draws
+    if path.is_file() and not anew:  # the others were measured before, if on the same draws
         content = json.loads(path.read_text(encoding="utf-8"))
         results = content["results"] if (content["seed"], content["n_draws"]) == (seed, n_draws) else {}
     for n_shot in [*shots, *UNEQUAL]:
@@ -266,10 +282,9 @@ def measure(root: Path, n_draws: int, seed: int, shots: list[int], only_sala: bo
         for title, shape in settings.items():
             made = list(draws(features, names, known, junk, n_shot=n_shot, n_draws=n_draws, seed=seed, **shape))
             key = f"{title}, {label}"
-            if only_sala:
-                others = {name: other["accuracies"] for name, other in results.get(key, {}).get("others", {}).items()}
-            else:
-                others = measure_others(made)
+            others = {name: other["accuracies"] for name, other in results.get(key, {}).get("others", {}).items()}
+            if not only_sala:
+                others = measure_others(made, others)
             results[key] = with_differences(measure_sala(made), others)
             write("caltech-16.json", {"seed": seed, "n_draws": n_draws, "results": results})
     print_tables(results)
@@ -336,7 +351,8 @@ def main() -> None:
     parser.add_argument(
         "--shots", type=int, nargs="*", default=[1, 5], help="beside unequal numbers of labelled images"
     )
-    parser.add_argument("--only-sala", action="store_true", help="leave the others as they were measured, if they were")
+    parser.add_argument("--only-sala", action="store_true", help="leave the others out that were not measured before")
+    parser.add_argument("--anew", action="store_true", help="measure the others again that were measured on these draws")
     parser.add_argument("--images", type=int, default=100_000)
     parser.add_argument("--threads", type=int, default=None)
     options = parser.parse_args()
@@ -347,7 +363,7 @@ def main() -> None:
     elif options.what == "tables":
         print_tables(json.loads((OUT / "caltech-16.json").read_text(encoding="utf-8"))["results"])
     else:
-        measure(data_root(), options.draws, options.seed, options.shots, options.only_sala)
+        measure(data_root(), options.draws, options.seed, options.shots, options.only_sala, options.anew)
 
 
 if __name__ == "__main__":

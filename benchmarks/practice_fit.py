@@ -41,15 +41,13 @@ from sala.data.splits import tieredimagenet_splits
 from sala.engine import (
     EngineConfig,
     anchored,
-    contrast,
     fit_labels,
     in_larger_classes,
     leave_one_out,
-    likeness,
-    normalised,
+    prior_terms,
     refine,
-    to_tensor,
 )  # fmt: skip
+from sala.points import normalised, to_tensor
 
 
 def tiny(root: Path, n_images: int, split: set[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -156,24 +154,34 @@ def random_draws(
         )  # fmt: skip
 
 
+def tasks(root: Path, n_draws: int, seed: int) -> dict[str, list[Draw]]:
+    """Of photos, and half as many of characters; no test class is looked at."""
+    return {
+        "photos": list(random_draws(*tiny(root, n_images=50, split={"train", "val"}), n_draws, seed)),
+        "characters": list(random_draws(*characters(root), n_draws // 2, seed, sizes=(4, 6, 9, 12), n_levels=1)),
+    }
+
+
+COUNTS = {"photos": 1.0, "characters": 0.5}  # of a task, where one is fitted on both
+
+
 # --- the prior of the temperature: fitted on other images
 
 
-BETAS = np.logspace(np.log10(3), np.log10(45), 40)  # the range that `temperature_prior` keeps to
+BETAS = np.logspace(np.log10(3), np.log10(60), 44)  # the range that `temperature_prior` keeps to
 
 
-def prior_terms(draw: Draw) -> tuple[list[float], list[float]]:
-    """What the prior goes by in a task (1, log likeness, log contrast, log k), and the calibration error of images of known
+def terms_and_errors(draw: Draw) -> tuple[list[float], list[float]]:
+    """What the prior goes by in a task (1 and the logarithms of `prior_terms`), and the calibration error of images of known
     classes by each of BETAS."""
     fitted = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0))
     model, of_class = fitted.model, draw.truth >= 0
-    points = normalised(to_tensor(draw.pool), model.centre)
-    similarities = points @ anchored(model.refined, model.first, model.config.anchor).T
-    known = 1 - torch.from_numpy(fitted.pool.none_score)
-    told = [max(f(similarities, known), 1e-3) for f in (likeness, contrast)]
+    points = normalised(to_tensor(draw.pool), model.centre, model.spread)
+    told = prior_terms(points @ model.first.T, 1 - torch.from_numpy(fitted.pool.none_score), len(draw.labels))
+    similarities = points @ anchored(model.refined, model.first, model.anchor).T
     of_known, truth = similarities[torch.from_numpy(of_class)].double(), draw.truth[of_class]
     errors = [expected_calibration_error((beta * of_known).softmax(-1).numpy(), truth) for beta in BETAS]
-    return [1.0, *np.log([*told, len(model.classes)])], errors
+    return [1.0, *np.log(np.maximum(told, 1e-3))], errors
 
 
 def is_one_shot(draw: Draw) -> bool:
@@ -183,16 +191,12 @@ def is_one_shot(draw: Draw) -> bool:
 def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
     """The coefficients of `temperature_prior`: of the one-shot draws of even number; the others tell what they are worth."""
     sets = {
-        "photos": list(random_draws(*tiny(root, n_images=50, split={"train", "val"}), n_draws, seed)),
-        "characters": list(random_draws(*characters(root), n_draws // 2, seed, sizes=(4, 6, 9, 12), n_levels=1)),
-    }  # no test class is looked at
-    sets = {
         name: [draw for draw in made if draw.labels.max() > 0 and (draw.truth >= 0).sum() >= 10]
-        for name, made in sets.items()
+        for name, made in tasks(root, n_draws, seed).items()
     }
-    found = {name: [prior_terms(draw) for draw in made[::2] if is_one_shot(draw)] for name, made in sets.items()}
+    found = {name: [terms_and_errors(draw) for draw in made[::2] if is_one_shot(draw)] for name, made in sets.items()}
     terms, errors = (np.array(part) for part in zip(*(row for rows in found.values() for row in rows), strict=True))
-    weights = np.concatenate([np.full(len(rows), 1.0 if name == "photos" else 0.5) for name, rows in found.items()])
+    weights = np.concatenate([np.full(len(rows), COUNTS[name]) for name, rows in found.items()])
 
     def error(w: np.ndarray) -> float:
         log_betas = np.clip(terms @ w, *np.log(BETAS[[0, -1]]))
@@ -200,7 +204,7 @@ def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
         return float(np.average(each, weights=weights))
 
     start = np.linalg.lstsq(terms, np.log(BETAS[errors.argmin(1)]), rcond=None)[0]
-    options = {"maxiter": 10_000, "xatol": 1e-4, "fatol": 1e-8}
+    options = {"maxiter": 10_000, "xatol": 1e-4, "fatol": 1e-8, "adaptive": True}
     prior = minimize(error, start, method="Nelder-Mead", options=options).x.round(2).tolist()
     kinds = {
         "1 shot": is_one_shot,
@@ -231,55 +235,63 @@ def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
 
 def fit_none(root: Path, n_draws: int, seed: int) -> None:
     """The coefficients of sala/belonging.py: of the draws of even number; the others tell what they are worth."""
-    features, names = tiny(root, n_images=50, split={"train", "val"})  # no test class is looked at
-    pools = []
-    for draw in random_draws(features, names, n_draws, seed):
-        model = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0)).model
-        points = normalised(to_tensor(draw.pool), model.centre)
-        support, labels = normalised(to_tensor(draw.support), model.centre), torch.from_numpy(draw.labels)
-        sums, _ = refine(points, support, labels, model.config)
-        first, refined = (
-            Similarities(points @ part.T, leave_one_out(support, labels, sums, replace(model.config, anchor=anchor))[0])
-            for part, anchor in ((model.first, 1.0), (model.refined, 0.0))
-        )  # fmt: skip
-        others = Similarities(points @ model.others.T, support[in_larger_classes(labels)] @ model.others.T)
-        pools.append(PoolSimilarities(first, refined, others, model.belonging, draw.truth < 0))
+    sets = {name: [pool_of(draw, COUNTS[name]) for draw in made] for name, made in tasks(root, n_draws, seed).items()}
+    to_fit = {name: [pool for pool in pools[::2] if pool.is_junk.any()] for name, pools in sets.items()}
+    both = [*to_fit["photos"], *to_fit["characters"]]
     kinds = {
-        "ONE_CLASS": lambda pool: pool.n_way == 1,
-        "ONE_SHOT": lambda pool: pool.n_way > 1 and pool.left_out is None,
-        "SHOTS": lambda pool: pool.left_out is not None,
+        "ONE_CLASS": (to_fit["photos"], lambda pool: pool.n_way == 1),  # with characters it was worse, on them too
+        "ONE_SHOT": (both, lambda pool: pool.n_way > 1 and pool.left_out is None),
+        "SHOTS": (both, lambda pool: pool.left_out is not None),
     }
-    fitted = {}
-    for name, which in kinds.items():
-        found = evidence_of([pool for pool in pools[::2] if which(pool.described) and pool.is_junk.any()])
-        fitted[name] = tuple(found.round(3).tolist())
+    fitted = {
+        name: tuple(evidence_of([pool for pool in pools if which(pool.described)]).round(3).tolist())
+        for name, (pools, which) in kinds.items()
+    }
     for name, coefficients in fitted.items():
         setattr(sala.belonging, name, coefficients)
-    quality = {
-        name: none_quality([pool for pool in pools[1::2] if which(pool)])
-        for name, which in {
-            "all": lambda pool: True, "1 shot": lambda pool: pool.described.n_shot == 1,
-            "5 and 8 shots": lambda pool: pool.described.n_shot >= 5, "1 class": lambda pool: pool.described.n_way == 1,
-            "2 to 5 classes": lambda pool: 2 <= pool.described.n_way <= 5,
-            "16 classes and more": lambda pool: pool.described.n_way >= 16,
-            "up to 15 % junk": lambda pool: pool.is_junk.mean() <= 0.15,
-            "40 % junk and more": lambda pool: pool.is_junk.mean() >= 0.4,
-        }.items()
+    shapes = {
+        "all": lambda pool: True, "1 shot": lambda pool: pool.described.n_shot == 1,
+        "5 and 8 shots": lambda pool: pool.described.n_shot >= 5, "1 class": lambda pool: pool.described.n_way == 1,
+        "2 to 5 classes": lambda pool: 2 <= pool.described.n_way <= 5,
+        "16 classes and more": lambda pool: pool.described.n_way >= 16,
+        "up to 15 % junk": lambda pool: pool.is_junk.mean() <= 0.15,
+        "40 % junk and more": lambda pool: pool.is_junk.mean() >= 0.4,
     }  # fmt: skip
+    quality = {
+        f"{name}, {shape}": none_quality([pool for pool in pools[1::2] if which(pool)])
+        for name, pools in sets.items()
+        for shape, which in shapes.items()
+    }
     found = {"seed": seed, "n_draws": n_draws, "coefficients": fitted, "quality": quality}
     write("none.json", found)
     print(json.dumps(found, indent=1))
 
 
+def pool_of(draw: Draw, counts: float) -> PoolSimilarities:
+    model = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0)).model
+    points, support = (normalised(to_tensor(x), model.centre, model.spread) for x in (draw.pool, draw.support))
+    labels = torch.from_numpy(draw.labels)
+    sums, *_ = refine(points, support, labels, model.config)
+    weight = model.config.labelled_weight
+    first, refined = (
+        Similarities(points @ part.T, leave_one_out(support, labels, sums, weight, anchor)[0])
+        for part, anchor in ((model.first, 1.0), (model.refined, 0.0))
+    )
+    others = Similarities(points @ model.others.T, support[in_larger_classes(labels)] @ model.others.T)
+    return PoolSimilarities(first, refined, others, model.belonging, draw.truth < 0, counts)
+
+
 @dataclass(frozen=True)
 class PoolSimilarities:
-    """Of a pool: similarities to the first and the refined prototypes and to those of junk, and the truth."""
+    """Of a pool: similarities to the first and the refined prototypes and to those of junk, the truth, and how much the pool
+    counts where one is fitted on it."""
 
     first: Similarities
     refined: Similarities
     others: Similarities
     described: Belonging
     is_junk: np.ndarray
+    counts: float
 
     def fitted(self, trust: float, pull: float) -> tuple[torch.Tensor, Belonging]:
         second = trust * second_best(self.refined.pool) + (1 - trust) * second_best(self.first.pool)
@@ -307,7 +319,7 @@ def evidence_of(pools: list[PoolSimilarities]) -> np.ndarray:
             terms.append(np.column_stack([np.ones(len(u)), *v, *(v[i] * v[j] for i in range(6) for j in range(i, 6))]))
             offsets.append(np.full(len(u), np.log(share / (1 - share))))
             junk.append(pool.is_junk)
-            weights.append(np.full(len(u), 1 / len(u)))
+            weights.append(np.full(len(u), pool.counts / len(u)))
     return logistic(*(np.concatenate(part) for part in (terms, offsets, junk, weights)))
 
 

@@ -19,19 +19,20 @@ from practice import interval, shown, write
 from practice_fit import tiny
 from torch import Tensor, nn
 
-from sala.engine import normalised, to_tensor
 from sala.methods.sala import MetricNetwork
+from sala.points import centre_of, normalised, spread_of, to_tensor
 from sala.stages import class_means, nearest, one_hot, squared_distances, weighted_means
 
 N_WAY, N_QUERY, N_UNLABELED, N_TRAIN, N_TEST = 10, 10, 10, 700, 300
 
 
 class Classes:
-    """Centred features of length 1, by class; `episode` draws a task and its query labels."""
+    """Features as the engine has them, centred, their spread taken out, of length 1, by class; `episode` draws a task and its query labels."""
 
     def __init__(self, features: np.ndarray, names: np.ndarray):
         x = to_tensor(features)
-        self.features = normalised(x, x.mean(0))
+        centre = centre_of([x])
+        self.features = normalised(x, centre, spread_of([x], centre))
         self.rows = [np.flatnonzero(names == name) for name in np.unique(names)]
 
     def episode(self, rng: np.random.Generator, n_shot: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:

@@ -14,7 +14,8 @@ The interface, all of it on features `[n, d]` of any encoder and any scale:
     model.predict(features) -> PoolLabels;  model.save(path);  LabelModel.load(path)
     sala.belonging.aside_threshold(none_score, precision=0.9)    # set aside what scores higher: so many of them are junk
 
-How it works. Features are centred by the mean of all of them and scaled to length 1, so that a product of two is a similarity.
+How it works. Features are centred by the mean of all of them, divided by how much each differs between them, and each image's
+are scaled to length 1 (sala/points.py), so that a product of two is a similarity.
 Prototypes are the means of the labelled images. Each of a few steps gives each pool image a probability for every class and
 a probability to be of any class at all, and moves the prototypes by the images in proportion to both: confident
 neighbours count, junk does not. Nothing assumes that classes are equally large, nor how much of the pool is junk; that
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -39,29 +40,31 @@ from torch import Tensor
 from sala.belonging import Belonging, Similarities, belonging, belonging_beside, belonging_by, other_prototypes
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.errors import SalaError
+from sala.points import Floats, centre_of, normalised, spread_of, to_tensor, unit
 from sala.stages import one_hot
 
-FORMAT = 3
-USUAL_LIKENESS, USUAL_CONTRAST, USUAL_STRENGTH = 0.6, 0.3, 1.0  # of tasks in docs/practice.md, and what they count for
-USUAL_PAIR, PAIRS = 0.35, 4.0  # similarity of two images of a class, and how many pairs that counts for
-Floats = NDArray[np.float32]
+FORMAT = 4
+TENSORS = ("centre", "spread", "first", "refined", "others")  # of a model
+USUAL_LIKENESS, USUAL_CONTRAST, USUAL_STRENGTH = 0.4, 0.19, 1.0  # of tasks in docs/practice.md, and what they count for
+USUAL_PAIR, PAIRS = 0.3, 4.0  # similarity of two images of a class, and how many pairs that counts for
 
 
 @dataclass(frozen=True)
 class EngineConfig:
     """The knobs. Defaults were chosen on classes of tiny-tiered's training and validation splits (docs/practice.md)."""
 
-    n_steps: int = 3  # of refinement
-    sharpness: float = 15.0  # of class probabilities during refinement: softmax(sharpness * similarity)
-    labelled_weight: float = 3.0  # of a labelled image, where a sure pool image counts 1
-    anchor: float = 0.3  # share of the first prototypes in those that classify: clusters of junk cannot carry them away
+    n_steps: int = 4  # of refinement
+    sharpness: float = 20.0  # of class probabilities during refinement: softmax(sharpness * similarity)
+    labelled_weight: float = 2.0  # of a labelled image, where a sure pool image counts 1
+    anchor: float | None = None  # share of the first prototypes in those that classify; None: see `anchor_where`
     n_label_next: int = 50
-    prior: tuple[float, float, float, float] = (3.59, 1.87, -1.01, -0.46)  # of the temperature: see `temperature_prior`
+    prior: tuple[float, ...] = (3.51, 1.64, -1.0, -0.58, 0.22)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
 
     def check(self) -> None:
         """Refuse what no fit can be made with."""
-        numbers: tuple[Any, ...] = (self.n_steps, self.sharpness, self.labelled_weight, self.anchor)
+        anchor = 0.0 if self.anchor is None else self.anchor
+        numbers: tuple[Any, ...] = (self.n_steps, self.sharpness, self.labelled_weight, anchor)
         is_good = isinstance(numbers[0], Integral) and all(
             isinstance(x, Real) and math.isfinite(x) for x in numbers[1:]
         )
@@ -69,11 +72,11 @@ class EngineConfig:
             not is_good
             or self.n_steps < 0
             or min(self.sharpness, self.labelled_weight) <= 0
-            or not 0 <= self.anchor <= 1
+            or not 0 <= anchor <= 1
         ):
             raise ValueError(
-                "n_steps is a whole number from 0 on, sharpness and labelled_weight are above 0, anchor is from 0 to 1; "
-                f"got {numbers}"
+                "n_steps is a whole number from 0 on, sharpness and labelled_weight are above 0, anchor is None or from 0 to 1; "
+                f"got {(*numbers[:3], self.anchor)}"
             )
 
 
@@ -95,10 +98,12 @@ class LabelModel:
 
     classes: tuple[str, ...]
     centre: Tensor  # [d]
+    spread: Tensor  # [d]
     first: Tensor  # [k, d], of the labelled images alone: `first_prototypes`
     refined: Tensor  # [k, d]
     others: Tensor  # [j, d], of what is of no class; there may be none
     belonging: Belonging
+    anchor: float  # share of the first prototypes in those that classify
     inverse_temperature: float
     config: EngineConfig = field(default_factory=EngineConfig)
     note: dict[str, Any] = field(default_factory=dict)  # for the caller: encoder, date, ...
@@ -107,11 +112,11 @@ class LabelModel:
         """Labels for new images, which change nothing in the model."""
         if features.ndim != 2 or features.shape[1] != len(self.centre):
             raise SalaError(f"the model knows features [n, {len(self.centre)}]; got {list(features.shape)}")
-        points = normalised(to_tensor(features), self.centre)
+        points = normalised(to_tensor(features), self.centre, self.spread)
         return self._describe(points, points @ self.first.T, points @ self.refined.T)
 
     def _describe(self, points: Tensor, to_first: Tensor, to_refined: Tensor) -> PoolLabels:
-        similarities = anchored(to_refined, to_first, self.config.anchor)
+        similarities = anchored(to_refined, to_first, self.anchor)
         p = (self.inverse_temperature * similarities).softmax(-1)
         none = self.belonging.none_of(to_first, to_refined, points @ self.others.T)
         top = p.topk(min(2, p.shape[1]), -1).indices
@@ -126,12 +131,13 @@ class LabelModel:
 
     def save(self, path: Path | str) -> None:
         """One safetensors file with a JSON note in its header, written whole or not at all."""
-        tensors = {"centre": self.centre, "first": self.first, "refined": self.refined, "others": self.others}
+        tensors = {name: getattr(self, name) for name in TENSORS}
         note = {
             "format": FORMAT,
             "kind": "label-model",
             "classes": list(self.classes),
             "belonging": vars(self.belonging),
+            "anchor": self.anchor,
             "inverse_temperature": self.inverse_temperature,
             "config": vars(self.config),
             "note": self.note,
@@ -146,12 +152,17 @@ class LabelModel:
                 raise ValueError("of another version")
             config = EngineConfig(**(note["config"] | {"prior": tuple(note["config"]["prior"])}))
             model = cls(
-                tuple(map(str, note["classes"])), tensors["centre"], tensors["first"], tensors["refined"], tensors["others"],
-                Belonging(**note["belonging"]), float(note["inverse_temperature"]), config,
-                dict(note["note"]),
-            )  # fmt: skip
+                tuple(map(str, note["classes"])),
+                **{name: tensors[name] for name in TENSORS},
+                belonging=Belonging(**note["belonging"]),
+                anchor=float(note["anchor"]),
+                inverse_temperature=float(note["inverse_temperature"]),
+                config=config,
+                note=dict(note["note"]),
+            )
             shape = (len(model.classes), len(model.centre))
             fits = model.first.shape == shape and model.refined.shape == shape and model.others.shape[1:] == shape[1:]
+            fits = fits and model.spread.shape == shape[1:]
             if not model.classes or not fits:
                 raise ValueError("its parts do not fit each other")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -191,27 +202,27 @@ def fit_labels(
     names = _checked_classes(labelled, labels, pool, classes)
     support, y = to_tensor(labelled), torch.from_numpy(np.asarray(labels, np.int64))
     points = to_tensor(pool)
-    centre = (support.sum(0) + points.sum(0)) / (len(support) + len(points))
+    centre = centre_of([support, points])
     if not centre.isfinite().all():
         raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
-    support, points = normalised(support, centre), normalised(points, centre)
-    sums, used = refine(points, support, y, config)
+    spread = spread_of([support, points], centre)
+    support, points = (normalised(part, centre, spread) for part in (support, points))
+    sums, anchor, used = refine(points, support, y, config)
     first, refined = first_prototypes(support, y), unit(sums)
     to_first, to_refined = points @ first.T, points @ refined.T
     by_first, by_refined = (
-        Similarities(to, leave_one_out(support, y, sums, replace(config, anchor=anchor))[0])
-        for to, anchor in ((to_first, 1.0), (to_refined, 0.0))
+        Similarities(to, leave_one_out(support, y, sums, config.labelled_weight, alone)[0])
+        for to, alone in ((to_first, 1.0), (to_refined, 0.0))
     )
     before = belonging(by_first, by_refined, len(support) / len(names))
     others = other_prototypes(points, before.none_of(to_first, to_refined, points[:, :0]))
     to_others = Similarities(points @ others.T, support[in_larger_classes(y)] @ others.T)
     membership = belonging_beside(before, by_first, by_refined, to_others)
     known = 1 - membership.none_of(to_first, to_refined, to_others.pool)
-    similarities = anchored(to_refined, to_first, config.anchor)
-    prior = temperature_prior(likeness(similarities, known), contrast(similarities, known), len(names), config)
-    held_out = leave_one_out(support, y, sums, config)
+    prior = temperature_prior(*prior_terms(to_first, known, len(support)), config)
+    held_out = leave_one_out(support, y, sums, config.labelled_weight, anchor)
     beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
-    model = LabelModel(names, centre, first, refined, others, membership, beta, config)
+    model = LabelModel(names, centre, spread, first, refined, others, membership, anchor, beta, config)
     described = model._describe(points, to_first, to_refined)
     left_out = HeldOut((beta * held_out[0]).softmax(-1).numpy(), held_out[1].numpy())
     return Fitted(model, PoolLabels(**(vars(described) | {"used": used.numpy()})), left_out)
@@ -229,23 +240,6 @@ def _checked_classes(
     if missing or np.min(labels) < 0 or np.max(labels) >= n_way:
         raise SalaError(f"labels are 0 .. {n_way - 1}, each at least once; missing: {missing[:5]}, give them an image")
     return tuple(map(str, classes if classes is not None else range(n_way)))
-
-
-def to_tensor(features: Floats) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(features, np.float32))
-
-
-def normalised(features: Tensor, centre: Tensor) -> Tensor:  # [n, d], [d] -> [n, d]
-    """Moved by the centre and scaled to length 1; the one large copy that is made of a pool."""
-    points = features - centre
-    lengths: Tensor = torch.linalg.vector_norm(points, dim=-1, keepdim=True)
-    points /= lengths.clamp_min_(1e-12)
-    return points
-
-
-def unit(points: Tensor) -> Tensor:
-    lengths: Tensor = torch.linalg.vector_norm(points, dim=-1, keepdim=True)
-    return points / lengths.clamp_min(1e-12)
 
 
 def class_sums(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [k, d]
@@ -271,8 +265,10 @@ def relative_lengths(support: Tensor, labels: Tensor, n_less: int = 0) -> Tensor
     return ((r + (1 - r) / left) / (r + (1 - r) / usual)).sqrt()
 
 
-def refine(points: Tensor, support: Tensor, labels: Tensor, config: EngineConfig) -> tuple[Tensor, Tensor]:
-    """c_i <- lambda sum_s z_si x_s + sum_u g(u) p_i(u) x_u, some times: the sums `[k, d]`, and who took part `[n]`.
+def refine(
+    points: Tensor, support: Tensor, labels: Tensor, config: EngineConfig
+) -> tuple[Tensor, float, Tensor]:  # [n, d], [s, d], [s]
+    """c_i <- lambda sum_s z_si x_s + sum_u g(u) p_i(u) x_u, some times: the sums `[k, d]`, the anchor, and who took part `[n]`.
 
     p(u) = softmax_i(sharpness * u.c_i) with the anchored prototypes c of the step before. g(u) is the probability that u is
     of any class, by the same c; and by the first prototypes too, to the power of the share of junk that they see: in a
@@ -282,22 +278,28 @@ def refine(points: Tensor, support: Tensor, labels: Tensor, config: EngineConfig
     n_shot = len(support) / len(support_sums)
     sums = config.labelled_weight * support_sums
     if not len(points):
-        return sums, torch.zeros(0, dtype=torch.bool)
+        return sums, anchor_where(0.0, config), torch.zeros(0, dtype=torch.bool)
 
     def similarities(anchor: float) -> Similarities:
         prototypes = anchored(unit(sums), first, anchor)
-        held_out, _ = leave_one_out(support, labels, sums, replace(config, anchor=anchor))
+        held_out, _ = leave_one_out(support, labels, sums, config.labelled_weight, anchor)
         return Similarities(points @ prototypes.T, held_out)
 
     at_first = similarities(anchor=1.0)
     before = belonging_by(at_first, n_shot)
+    anchor = anchor_where(before.none_share, config)
     known, was_known = torch.zeros(len(points)), before.known(at_first.pool.amax(-1))
     for _ in range(config.n_steps):
-        now = similarities(config.anchor)
+        now = similarities(anchor)
         known = belonging_by(now, n_shot).known(now.pool.amax(-1)) * was_known**before.none_share
         weights = (config.sharpness * now.pool).softmax(-1) * known[:, None]
         sums = config.labelled_weight * support_sums + weights.T @ points
-    return sums, known > 0.5
+    return sums, anchor, known > 0.5
+
+
+def anchor_where(none_share: float, config: EngineConfig) -> float:
+    """How much the first prototypes count where so much of the pool is junk, which in clusters could carry the others away."""
+    return none_share**2 if config.anchor is None else config.anchor
 
 
 def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:
@@ -305,15 +307,17 @@ def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:
     return (1 - anchor) * refined + anchor * first
 
 
-def likeness(similarities: Tensor, known: Tensor) -> float:  # [n, k], [n]
-    """How similar images of a pool are to the prototype of their class."""
-    return _typical(similarities.amax(-1), known, USUAL_LIKENESS)
-
-
-def contrast(similarities: Tensor, known: Tensor) -> float:  # [n, k], [n]
-    """How much an image's similarities to the classes differ: their standard deviation. With one class they do not."""
-    n, n_way = similarities.shape
-    return _typical(similarities.std(-1) if n and n_way > 1 else torch.zeros(n), known, USUAL_CONTRAST)
+def prior_terms(to_first: Tensor, known: Tensor, n_labelled: int) -> tuple[float, float, int, float]:  # [n, k], [n]
+    """What a pool tells about temperature: how similar an image is to the first prototype of its class; how much its
+    similarities to the classes differ, their standard deviation; how many classes there are; how many images a class."""
+    n, n_way = to_first.shape
+    differing = to_first.std(-1) if n and n_way > 1 else torch.zeros(n)
+    return (
+        _typical(to_first.amax(-1), known, USUAL_LIKENESS),
+        _typical(differing, known, USUAL_CONTRAST),
+        n_way,
+        (float(known.sum()) + n_labelled) / n_way,
+    )
 
 
 def _typical(values: Tensor, known: Tensor, usual: float) -> float:
@@ -323,19 +327,22 @@ def _typical(values: Tensor, known: Tensor, usual: float) -> float:
     return (total + USUAL_STRENGTH * usual) / (float(known.sum()) + USUAL_STRENGTH)
 
 
-def temperature_prior(alike: float, differing: float, n_way: int, config: EngineConfig) -> float:
-    """The inverse temperature of probabilities, from what the pool itself tells; coefficients fitted on other data.
+def temperature_prior(alike: float, differing: float, n_way: int, crowd: float, config: EngineConfig) -> float:
+    """The inverse temperature of probabilities, from `prior_terms`; coefficients fitted on other data.
 
     The more alike the images of a class are, the better features tell classes apart, and the more a difference of
-    similarities says; the more similarities differ anyhow, the less: log beta = a + b log likeness + c log contrast + d log k.
+    similarities says; the more similarities differ anyhow, the less; images of its own make a prototype better:
+    log beta = a + b log likeness + c log contrast + d log k + e log crowd. The first prototypes are asked, since the
+    refined ones were moved towards the very images.
     """
-    a, b, c, d = config.prior
-    log_beta = a + b * math.log(max(alike, 1e-3)) + c * math.log(max(differing, 1e-3)) + d * math.log(n_way)
-    return min(max(math.exp(log_beta), 3.0), 45.0)  # the range that was seen
+    a, b, c, d, e = config.prior
+    log_beta = a + b * math.log(max(alike, 1e-3)) + c * math.log(max(differing, 1e-3))
+    log_beta += d * math.log(n_way) + e * math.log(crowd)
+    return min(max(math.exp(log_beta), 3.0), 60.0)  # the range that was seen
 
 
 def leave_one_out(
-    support: Tensor, labels: Tensor, sums: Tensor, config: EngineConfig
+    support: Tensor, labels: Tensor, sums: Tensor, labelled_weight: float, anchor: float
 ) -> tuple[Tensor, Tensor]:  # [s, d], [s], [k, d]
     """Similarities `[m, k]` of labelled images to the prototypes as they are without that image, and the labels `[m]`.
 
@@ -343,9 +350,9 @@ def leave_one_out(
     """
     rows = in_larger_classes(labels)
     x, y = support[rows], labels[rows]
-    similarities = x @ anchored(unit(sums), first_prototypes(support, labels), config.anchor).T
+    similarities = x @ anchored(unit(sums), first_prototypes(support, labels), anchor).T
     own_first = relative_lengths(support, labels, n_less=1)[y, None] * unit(class_sums(support, labels)[y] - x)
-    without = anchored(unit(sums[y] - config.labelled_weight * x), own_first, config.anchor)
+    without = anchored(unit(sums[y] - labelled_weight * x), own_first, anchor)
     own = (x * without).sum(-1)
     return similarities.scatter(1, y[:, None], own[:, None]), y
 

@@ -1,0 +1,55 @@
+"""Features of any encoder, on any scale, as points of length 1, so that a product of two is a similarity.
+
+    centre, spread = centre_of([labelled, pool]), spread_of([labelled, pool], centre)
+    points = normalised(features, centre, spread)                # (features - centre) / spread, then scaled to length 1
+
+A feature that differs much between images would else count for much more than the others, whatever it tells of the classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+USUAL_IMAGES = 20  # in which all features differ alike: of so many is a spread an average with those that are there
+FLOOR = 0.1  # added to each spread, of the mean one: what hardly ever differs is not to outweigh the rest where it does
+ROWS = 4_096  # that are looked at at a time, so that no second copy of a pool is made
+Floats = NDArray[np.float32]
+
+
+def to_tensor(features: Floats) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(features, np.float32))
+
+
+def centre_of(features: Sequence[Tensor]) -> Tensor:  # some [n, d] -> [d]
+    total = sum((part.sum(0) for part in features[1:]), features[0].sum(0))
+    return total / sum(map(len, features))
+
+
+def spread_of(features: Sequence[Tensor], centre: Tensor) -> Tensor:  # some [n, d], [d] -> [d]
+    """The standard deviation of each feature, which few images cannot tell well: `USUAL_IMAGES` and `FLOOR` steady it."""
+    n = sum(map(len, features))
+    squares = torch.zeros(len(centre), dtype=torch.float64)
+    for part in features:
+        for rows in part.split(ROWS):
+            squares += torch.linalg.vector_norm(rows - centre, dim=0, dtype=torch.float64).square()
+    deviation = ((squares + USUAL_IMAGES * squares.mean() / n) / (n + USUAL_IMAGES)).sqrt()
+    return (deviation + FLOOR * deviation.mean()).to(centre.dtype)
+
+
+def normalised(features: Tensor, centre: Tensor, spread: Tensor) -> Tensor:  # [n, d], [d], [d] -> [n, d]
+    """The one large copy that is made of a pool. Features that never differ are all 0."""
+    points = features - centre
+    points /= spread.clamp_min(torch.finfo(spread.dtype).tiny)
+    lengths: Tensor = torch.linalg.vector_norm(points, dim=-1, keepdim=True)
+    points /= lengths.clamp_min_(1e-12)
+    return points
+
+
+def unit(points: Tensor) -> Tensor:
+    lengths: Tensor = torch.linalg.vector_norm(points, dim=-1, keepdim=True)
+    return points / lengths.clamp_min(1e-12)
