@@ -108,7 +108,7 @@ def draws(
         yield Draw(features[support], labels, features[np.concatenate([*pool, aside])], truth)
 
 
-# --- the others: what scikit-learn offers, on the same features, centred and scaled to length 1; also divided by their spread before
+# --- the others: what scikit-learn offers, on the same features, centred and scaled to length 1, with their spread and without
 
 
 BASELINES: dict[str, tuple[Callable[..., Any], bool, list[dict[str, Any]]]] = {  # class, uses the pool, grid
@@ -234,7 +234,7 @@ def measure_others(made: list[Draw], before: dict[str, list[float]]) -> dict[str
 
 
 def same_scale(draw: Draw, without_spread: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Labelled features and the pool's, centred and scaled to length 1; with their spread taken out, as the engine has them."""
+    """Labelled features and the pool's, centred and scaled to length 1; without their spread as the engine has them."""
     parts = [to_tensor(draw.support), to_tensor(draw.pool)]
     centre = centre_of(parts)
     spread = spread_of(parts, centre) if without_spread else torch.ones_like(centre)
@@ -352,7 +352,9 @@ def main() -> None:
         "--shots", type=int, nargs="*", default=[1, 5], help="beside unequal numbers of labelled images"
     )
     parser.add_argument("--only-sala", action="store_true", help="leave the others out that were not measured before")
-    parser.add_argument("--anew", action="store_true", help="measure the others again that were measured on these draws")
+    parser.add_argument(
+        "--anew", action="store_true", help="measure the others again that were measured on these draws"
+    )
     parser.add_argument("--images", type=int, default=100_000)
     parser.add_argument("--threads", type=int, default=None)
     options = parser.parse_args()

@@ -41,11 +41,13 @@ from sala.data.splits import tieredimagenet_splits
 from sala.engine import (
     EngineConfig,
     anchored,
+    contrast,
     fit_labels,
     in_larger_classes,
     leave_one_out,
-    prior_terms,
+    likeness,
     refine,
+    without_themselves,
 )  # fmt: skip
 from sala.points import normalised, to_tensor
 
@@ -172,16 +174,20 @@ BETAS = np.logspace(np.log10(3), np.log10(60), 44)  # the range that `temperatur
 
 
 def terms_and_errors(draw: Draw) -> tuple[list[float], list[float]]:
-    """What the prior goes by in a task (1 and the logarithms of `prior_terms`), and the calibration error of images of known
+    """What the prior goes by in a task (1, log likeness, log contrast, log k), and the calibration error of images of known
     classes by each of BETAS."""
-    fitted = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0))
-    model, of_class = fitted.model, draw.truth >= 0
-    points = normalised(to_tensor(draw.pool), model.centre, model.spread)
-    told = prior_terms(points @ model.first.T, 1 - torch.from_numpy(fitted.pool.none_score), len(draw.labels))
-    similarities = points @ anchored(model.refined, model.first, model.anchor).T
+    config = EngineConfig(n_label_next=0)
+    model = fit_labels(draw.support, draw.labels, draw.pool, config=config).model
+    points, support = (normalised(to_tensor(x), model.centre, model.spread) for x in (draw.pool, draw.support))
+    found = refine(points, support, torch.from_numpy(draw.labels), config)
+    to_first, to_refined = points @ model.first.T, without_themselves(points, found.sums, found.weights)
+    known = 1 - model.belonging.none_of(to_first, to_refined, points @ model.others.T)
+    similarities = anchored(to_refined, to_first, model.anchor)
+    told = [max(f(similarities, known), 1e-3) for f in (likeness, contrast)]
+    of_class = draw.truth >= 0
     of_known, truth = similarities[torch.from_numpy(of_class)].double(), draw.truth[of_class]
     errors = [expected_calibration_error((beta * of_known).softmax(-1).numpy(), truth) for beta in BETAS]
-    return [1.0, *np.log(np.maximum(told, 1e-3))], errors
+    return [1.0, *np.log([*told, len(model.classes)])], errors
 
 
 def is_one_shot(draw: Draw) -> bool:
@@ -203,9 +209,10 @@ def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
         each = [np.interp(b, np.log(BETAS), row) for b, row in zip(log_betas, errors, strict=True)]
         return float(np.average(each, weights=weights))
 
-    start = np.linalg.lstsq(terms, np.log(BETAS[errors.argmin(1)]), rcond=None)[0]
+    starts = [np.linalg.lstsq(terms, np.log(BETAS[errors.argmin(1)]), rcond=None)[0], np.array(EngineConfig().prior)]
     options = {"maxiter": 10_000, "xatol": 1e-4, "fatol": 1e-8, "adaptive": True}
-    prior = minimize(error, start, method="Nelder-Mead", options=options).x.round(2).tolist()
+    ends = [minimize(error, start, method="Nelder-Mead", options=options) for start in starts]
+    prior = min(ends, key=lambda end: end.fun).x.round(2).tolist()
     kinds = {
         "1 shot": is_one_shot,
         "1 shot, 60 % junk and more": lambda draw: is_one_shot(draw) and (draw.truth < 0).mean() > 0.55,
@@ -271,11 +278,12 @@ def pool_of(draw: Draw, counts: float) -> PoolSimilarities:
     model = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0)).model
     points, support = (normalised(to_tensor(x), model.centre, model.spread) for x in (draw.pool, draw.support))
     labels = torch.from_numpy(draw.labels)
-    sums, *_ = refine(points, support, labels, model.config)
-    weight = model.config.labelled_weight
+    found = refine(points, support, labels, model.config)
+    sums, weight = found.sums, model.config.labelled_weight
+    to_first, to_refined = points @ model.first.T, without_themselves(points, sums, found.weights)
     first, refined = (
-        Similarities(points @ part.T, leave_one_out(support, labels, sums, weight, anchor)[0])
-        for part, anchor in ((model.first, 1.0), (model.refined, 0.0))
+        Similarities(to, leave_one_out(support, labels, sums, weight, anchor)[0])
+        for to, anchor in ((to_first, 1.0), (to_refined, 0.0))
     )
     others = Similarities(points @ model.others.T, support[in_larger_classes(labels)] @ model.others.T)
     return PoolSimilarities(first, refined, others, model.belonging, draw.truth < 0, counts)

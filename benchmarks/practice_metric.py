@@ -27,7 +27,7 @@ N_WAY, N_QUERY, N_UNLABELED, N_TRAIN, N_TEST = 10, 10, 10, 700, 300
 
 
 class Classes:
-    """Features as the engine has them, centred, their spread taken out, of length 1, by class; `episode` draws a task and its query labels."""
+    """Features as the engine has them, by class; `episode` draws a task and its query labels."""
 
     def __init__(self, features: np.ndarray, names: np.ndarray):
         x = to_tensor(features)

@@ -58,7 +58,7 @@ class EngineConfig:
     labelled_weight: float = 2.0  # of a labelled image, where a sure pool image counts 1
     anchor: float | None = None  # share of the first prototypes in those that classify; None: see `anchor_where`
     n_label_next: int = 50
-    prior: tuple[float, ...] = (3.51, 1.64, -1.0, -0.58, 0.22)  # of the temperature: see `temperature_prior`
+    prior: tuple[float, float, float, float] = (3.54, 1.09, -0.83, -0.46)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
 
     def check(self) -> None:
@@ -68,14 +68,9 @@ class EngineConfig:
         is_good = isinstance(numbers[0], Integral) and all(
             isinstance(x, Real) and math.isfinite(x) for x in numbers[1:]
         )
-        if (
-            not is_good
-            or self.n_steps < 0
-            or min(self.sharpness, self.labelled_weight) <= 0
-            or not 0 <= anchor <= 1
-        ):
+        if not is_good or self.n_steps < 0 or min(self.sharpness, self.labelled_weight) <= 0 or not 0 <= anchor <= 1:
             raise ValueError(
-                "n_steps is a whole number from 0 on, sharpness and labelled_weight are above 0, anchor is None or from 0 to 1; "
+                "n_steps is a whole number from 0 on, sharpness and labelled_weight are above 0, anchor is 0 to 1 or None; "
                 f"got {(*numbers[:3], self.anchor)}"
             )
 
@@ -207,9 +202,10 @@ def fit_labels(
         raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
     spread = spread_of([support, points], centre)
     support, points = (normalised(part, centre, spread) for part in (support, points))
-    sums, anchor, used = refine(points, support, y, config)
+    found = refine(points, support, y, config)
+    sums, anchor = found.sums, found.anchor
     first, refined = first_prototypes(support, y), unit(sums)
-    to_first, to_refined = points @ first.T, points @ refined.T
+    to_first, to_refined = points @ first.T, without_themselves(points, sums, found.weights)
     by_first, by_refined = (
         Similarities(to, leave_one_out(support, y, sums, config.labelled_weight, alone)[0])
         for to, alone in ((to_first, 1.0), (to_refined, 0.0))
@@ -219,13 +215,14 @@ def fit_labels(
     to_others = Similarities(points @ others.T, support[in_larger_classes(y)] @ others.T)
     membership = belonging_beside(before, by_first, by_refined, to_others)
     known = 1 - membership.none_of(to_first, to_refined, to_others.pool)
-    prior = temperature_prior(*prior_terms(to_first, known, len(support)), config)
+    similarities = anchored(to_refined, to_first, anchor)
+    prior = temperature_prior(likeness(similarities, known), contrast(similarities, known), len(names), config)
     held_out = leave_one_out(support, y, sums, config.labelled_weight, anchor)
     beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
     model = LabelModel(names, centre, spread, first, refined, others, membership, anchor, beta, config)
     described = model._describe(points, to_first, to_refined)
     left_out = HeldOut((beta * held_out[0]).softmax(-1).numpy(), held_out[1].numpy())
-    return Fitted(model, PoolLabels(**(vars(described) | {"used": used.numpy()})), left_out)
+    return Fitted(model, PoolLabels(**(vars(described) | {"used": found.used.numpy()})), left_out)
 
 
 def _checked_classes(
@@ -265,36 +262,57 @@ def relative_lengths(support: Tensor, labels: Tensor, n_less: int = 0) -> Tensor
     return ((r + (1 - r) / left) / (r + (1 - r) / usual)).sqrt()
 
 
-def refine(
-    points: Tensor, support: Tensor, labels: Tensor, config: EngineConfig
-) -> tuple[Tensor, float, Tensor]:  # [n, d], [s, d], [s]
-    """c_i <- lambda sum_s z_si x_s + sum_u g(u) p_i(u) x_u, some times: the sums `[k, d]`, the anchor, and who took part `[n]`.
+@dataclass(frozen=True)
+class Refined:
+    """What refinement has found."""
 
-    p(u) = softmax_i(sharpness * u.c_i) with the anchored prototypes c of the step before. g(u) is the probability that u is
-    of any class, by the same c; and by the first prototypes too, to the power of the share of junk that they see: in a
-    clean pool an image may come near by and by, in a pool of mostly junk it must have been near from the beginning.
+    sums: Tensor  # [k, d]; their directions are the prototypes
+    weights: Tensor  # [n, k], of the pool's images in them
+    anchor: float
+    used: Tensor  # [n], who took part
+
+
+def refine(points: Tensor, support: Tensor, labels: Tensor, config: EngineConfig) -> Refined:  # [n, d], [s, d], [s]
+    """c_i <- lambda sum_s z_si x_s + sum_u g(u) p_i(u) x_u, some times.
+
+    p(u) = softmax_i(sharpness * u.c_i) with the anchored prototypes c of the step before, without what u itself put into
+    them. g(u) is the probability that u is of any class, by the same c; and by the first prototypes too, to the power of
+    the share of junk that they see: in a clean pool an image may come near by and by, in a pool of mostly junk it must
+    have been near from the beginning.
     """
     support_sums, first = class_sums(support, labels), first_prototypes(support, labels)
     n_shot = len(support) / len(support_sums)
     sums = config.labelled_weight * support_sums
+    weights, known = torch.zeros(len(points), len(sums)), torch.zeros(len(points))
     if not len(points):
-        return sums, anchor_where(0.0, config), torch.zeros(0, dtype=torch.bool)
+        return Refined(sums, weights, anchor_where(0.0, config), known > 0.5)
+    to_first = points @ first.T
 
     def similarities(anchor: float) -> Similarities:
-        prototypes = anchored(unit(sums), first, anchor)
         held_out, _ = leave_one_out(support, labels, sums, config.labelled_weight, anchor)
-        return Similarities(points @ prototypes.T, held_out)
+        return Similarities(anchored(without_themselves(points, sums, weights), to_first, anchor), held_out)
 
     at_first = similarities(anchor=1.0)
     before = belonging_by(at_first, n_shot)
-    anchor = anchor_where(before.none_share, config)
-    known, was_known = torch.zeros(len(points)), before.known(at_first.pool.amax(-1))
+    anchor, was_known = anchor_where(before.none_share, config), before.known(to_first.amax(-1))
     for _ in range(config.n_steps):
         now = similarities(anchor)
         known = belonging_by(now, n_shot).known(now.pool.amax(-1)) * was_known**before.none_share
         weights = (config.sharpness * now.pool).softmax(-1) * known[:, None]
         sums = config.labelled_weight * support_sums + weights.T @ points
-    return sums, anchor, known > 0.5
+    return Refined(sums, weights, anchor, known > 0.5)
+
+
+def without_themselves(points: Tensor, sums: Tensor, weights: Tensor) -> Tensor:  # [n, d], [k, d], [n, k] -> [n, k]
+    """Similarities of images to the directions of sums as they would be without that image's own part: each would else be
+    too similar to the class that it has moved, and the more so the smaller the class is.
+
+    u.(S - w u) / |S - w u|, where |S - w u|^2 = |S|^2 - 2 w u.S + w^2 |u|^2.
+    """
+    length: Tensor = torch.linalg.vector_norm(points, dim=-1, keepdim=True)
+    own, to_sums = weights * length.square(), points @ sums.T
+    squares = sums.square().sum(-1) - weights * (2 * to_sums - own)
+    return (to_sums - own) / squares.clamp_min(1e-12).sqrt()
 
 
 def anchor_where(none_share: float, config: EngineConfig) -> float:
@@ -307,17 +325,15 @@ def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:
     return (1 - anchor) * refined + anchor * first
 
 
-def prior_terms(to_first: Tensor, known: Tensor, n_labelled: int) -> tuple[float, float, int, float]:  # [n, k], [n]
-    """What a pool tells about temperature: how similar an image is to the first prototype of its class; how much its
-    similarities to the classes differ, their standard deviation; how many classes there are; how many images a class."""
-    n, n_way = to_first.shape
-    differing = to_first.std(-1) if n and n_way > 1 else torch.zeros(n)
-    return (
-        _typical(to_first.amax(-1), known, USUAL_LIKENESS),
-        _typical(differing, known, USUAL_CONTRAST),
-        n_way,
-        (float(known.sum()) + n_labelled) / n_way,
-    )
+def likeness(similarities: Tensor, known: Tensor) -> float:  # [n, k], [n]
+    """How similar images of a pool are to the prototype of their class."""
+    return _typical(similarities.amax(-1), known, USUAL_LIKENESS)
+
+
+def contrast(similarities: Tensor, known: Tensor) -> float:  # [n, k], [n]
+    """How much an image's similarities to the classes differ: their standard deviation. With one class they do not."""
+    n, n_way = similarities.shape
+    return _typical(similarities.std(-1) if n and n_way > 1 else torch.zeros(n), known, USUAL_CONTRAST)
 
 
 def _typical(values: Tensor, known: Tensor, usual: float) -> float:
@@ -327,17 +343,14 @@ def _typical(values: Tensor, known: Tensor, usual: float) -> float:
     return (total + USUAL_STRENGTH * usual) / (float(known.sum()) + USUAL_STRENGTH)
 
 
-def temperature_prior(alike: float, differing: float, n_way: int, crowd: float, config: EngineConfig) -> float:
-    """The inverse temperature of probabilities, from `prior_terms`; coefficients fitted on other data.
+def temperature_prior(alike: float, differing: float, n_way: int, config: EngineConfig) -> float:
+    """The inverse temperature of probabilities, from what the pool itself tells; coefficients fitted on other data.
 
     The more alike the images of a class are, the better features tell classes apart, and the more a difference of
-    similarities says; the more similarities differ anyhow, the less; images of its own make a prototype better:
-    log beta = a + b log likeness + c log contrast + d log k + e log crowd. The first prototypes are asked, since the
-    refined ones were moved towards the very images.
+    similarities says; the more similarities differ anyhow, the less: log beta = a + b log likeness + c log contrast + d log k.
     """
-    a, b, c, d, e = config.prior
-    log_beta = a + b * math.log(max(alike, 1e-3)) + c * math.log(max(differing, 1e-3))
-    log_beta += d * math.log(n_way) + e * math.log(crowd)
+    a, b, c, d = config.prior
+    log_beta = a + b * math.log(max(alike, 1e-3)) + c * math.log(max(differing, 1e-3)) + d * math.log(n_way)
     return min(max(math.exp(log_beta), 3.0), 60.0)  # the range that was seen
 
 

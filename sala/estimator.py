@@ -42,7 +42,9 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     refinement; `label_next_`, the rows whose label would help most; `model_`, a `LabelModel` that can be saved.
     """
 
-    def __init__(self, n_steps: int = 4, sharpness: float = 20.0, labelled_weight: float = 2.0, anchor: float | None = None):
+    def __init__(
+        self, n_steps: int = 4, sharpness: float = 20.0, labelled_weight: float = 2.0, anchor: float | None = None
+    ):
         self.n_steps = n_steps
         self.sharpness = sharpness
         self.labelled_weight = labelled_weight

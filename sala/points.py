@@ -35,8 +35,9 @@ def spread_of(features: Sequence[Tensor], centre: Tensor) -> Tensor:  # some [n,
     n = sum(map(len, features))
     squares = torch.zeros(len(centre), dtype=torch.float64)
     for part in features:
-        for rows in part.split(ROWS):
-            squares += torch.linalg.vector_norm(rows - centre, dim=0, dtype=torch.float64).square()
+        for start in range(0, len(part), ROWS):
+            rows = part[start : start + ROWS] - centre
+            squares += torch.linalg.vector_norm(rows, dim=0, dtype=torch.float64).square()
     deviation = ((squares + USUAL_IMAGES * squares.mean() / n) / (n + USUAL_IMAGES)).sqrt()
     return (deviation + FLOOR * deviation.mean()).to(centre.dtype)
 

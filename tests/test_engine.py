@@ -41,20 +41,25 @@ from sala.engine import (
     fit_temperature,
     leave_one_out,
     likeness,
-    normalised,
     refine,
     relative_lengths,
     temperature_prior,
-    unit,
+    without_themselves,
 )
 from sala.errors import SalaError
+from sala.points import FLOOR, USUAL_IMAGES, centre_of, normalised, spread_of, unit
+
+
+def directions(d: int) -> np.ndarray:
+    """At right angles to each other; not along the axes, since a feature that is a class differs more than others."""
+    return np.linalg.qr(np.random.default_rng(7).standard_normal((d, d)))[0]
 
 
 def blobs(n_per_class: list[int], *, n_junk: int = 0, d: int = 64, noise: float = 0.1, seed: int = 0):  # type: ignore[no-untyped-def]
-    """Classes along the axes, junk in random directions; the truth of junk is -1."""
+    """Classes along `directions`, junk in random ones; the truth of junk is -1."""
     rng = np.random.default_rng(seed)
     truth = np.concatenate([np.repeat(np.arange(len(n_per_class)), n_per_class), np.full(n_junk, -1)])
-    centres = np.vstack([np.eye(d)[: len(n_per_class)], np.zeros((1, d))])
+    centres = np.vstack([directions(d)[: len(n_per_class)], np.zeros((1, d))])
     x = centres[truth] + noise * rng.standard_normal((len(truth), d))
     x[truth < 0] = unit(torch.from_numpy(rng.standard_normal((n_junk, d)))).numpy() * 1.2
     return x.astype(np.float32), truth
@@ -112,12 +117,12 @@ def slow_lengths(s: torch.Tensor, labels: np.ndarray, n_less: int = 0) -> list[f
 def test_without_steps_it_is_the_nearest_prototype() -> None:
     support, labels, pool, _ = task(noise=0.5)
     fitted = fit_labels(support, labels, pool, config=EngineConfig(n_steps=0))
-    centre = np.concatenate([support, pool]).mean(0)
-    x, s = (p - centre for p in (pool, support))
+    centre, spread = fitted.model.centre.numpy(), fitted.model.spread.numpy()
+    x, s = ((p - centre) / spread for p in (pool, support))
     x, s = (p / np.linalg.norm(p, axis=1, keepdims=True) for p in (x, s))
     means = np.stack([s[labels == c].mean(0) for c in range(4)])
     means /= np.linalg.norm(means, axis=1, keepdims=True)
-    anchor = fitted.model.config.anchor
+    anchor = fitted.model.anchor
     means *= 1 - anchor + anchor * np.array(slow_lengths(torch.from_numpy(s), labels))[:, None]
     assert (fitted.pool.label == (x @ means.T).argmax(1)).all()
     assert not fitted.pool.used.any()
@@ -127,8 +132,9 @@ def test_refinement_equals_its_slow_twin() -> None:
     """Eq. in `refine`, one image at a time."""
     support, labels, pool, _ = task(noise=0.4)
     config = EngineConfig(n_steps=2)
-    x, s = (normalised(torch.from_numpy(part), torch.zeros(64)) for part in (pool, support))
+    x, s = (normalised(torch.from_numpy(part), torch.zeros(64), torch.ones(64)) for part in (pool, support))
     y = torch.from_numpy(labels)
+    own = torch.zeros(len(x), 4)
     sums = torch.stack([s[y == c].sum(0) for c in range(4)])
 
     def known(slow: torch.Tensor, anchor: float) -> tuple[torch.Tensor, torch.Tensor, float]:
@@ -137,7 +143,12 @@ def test_refinement_equals_its_slow_twin() -> None:
 
         lengths, lengths_without = slow_lengths(s, labels), slow_lengths(s, labels, n_less=1)
         prototypes = [prototype(slow[c], sums[c], lengths[c]) for c in range(4)]
-        similar = torch.stack([torch.stack([u @ p for p in prototypes]) for u in x])
+        similar = torch.stack(
+            [
+                torch.stack([u @ prototype(slow[c] - w[c] * u, sums[c], lengths[c]) for c in range(4)])
+                for u, w in zip(x, own, strict=True)
+            ]
+        )
         best = []
         for v, c in zip(s, labels, strict=True):
             if (labels == c).sum() > 1:
@@ -152,12 +163,71 @@ def test_refinement_equals_its_slow_twin() -> None:
     slow = config.labelled_weight * sums
     _, was_known, junk = known(slow, anchor=1.0)
     for _ in range(2):
-        similar, now, _ = known(slow, config.anchor)
+        similar, now, _ = known(slow, anchor=junk**2)
         slow = config.labelled_weight * sums.clone()
-        for u, row, g, before in zip(x, similar, now, was_known, strict=True):
+        for i, (u, row, g, before) in enumerate(zip(x, similar, now, was_known, strict=True)):
             p = (config.sharpness * row).exp() / (config.sharpness * row).exp().sum()
-            slow += (p * g * before**junk)[:, None] * u
-    torch.testing.assert_close(refine(x, s, y, config)[0], slow, atol=1e-3, rtol=1e-3)
+            own[i] = p * g * before**junk
+            slow += own[i][:, None] * u
+    found = refine(x, s, y, config)
+    assert found.anchor == pytest.approx(junk**2, rel=1e-4)
+    torch.testing.assert_close(found.sums, slow, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(found.weights, own, atol=1e-3, rtol=1e-3)
+
+
+def test_an_image_is_compared_with_prototypes_that_it_has_no_part_in() -> None:
+    g = torch.Generator().manual_seed(0)
+    points = unit(torch.randn(6, 5, generator=g, dtype=torch.float64))
+    points[3] = 0.0  # an image exactly at the centre
+    weights, rest = (
+        torch.rand(6, 2, generator=g, dtype=torch.float64),
+        torch.randn(2, 5, generator=g, dtype=torch.float64),
+    )
+    sums = rest + weights.T @ points
+    slow = [
+        [u @ unit(S - w * u) for S, w in zip(sums, row, strict=True)] for u, row in zip(points, weights, strict=True)
+    ]
+    torch.testing.assert_close(without_themselves(points, sums, weights), torch.tensor(slow, dtype=torch.float64))
+    alone = without_themselves(points[:1], 0.7 * points[:1], torch.tensor([[0.7]], dtype=torch.float64))
+    assert alone.isfinite().all()  # a class that is nothing but this image
+
+
+def test_an_anchor_that_is_given_is_kept() -> None:
+    support, labels, pool, _ = task()
+    given, found = (fit_labels(support, labels, pool, config=EngineConfig(anchor=a)).model.anchor for a in (0.4, None))
+    assert given == 0.4 and 0.0 < found < 0.4
+
+
+def test_spread_is_the_deviation_of_each_feature_steadied() -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((9_000, 3)) * [0.5, 2.0, 0.0] + [1.0, -3.0, 5.0]).astype(np.float32)
+    parts = [torch.from_numpy(x[:7]), torch.from_numpy(x[7:])]  # more than is looked at at a time
+    centre = centre_of(parts)
+    np.testing.assert_allclose(centre.numpy(), x.mean(0), rtol=1e-4)
+    variance = (9_000 * x.var(0) + USUAL_IMAGES * x.var(0).mean()) / (9_000 + USUAL_IMAGES)
+    slow = np.sqrt(variance) + FLOOR * np.sqrt(variance).mean()
+    np.testing.assert_allclose(spread_of(parts, centre).numpy(), slow, rtol=1e-4)
+    one = torch.tensor([[1.0, 2.0]])  # nothing differs
+    assert normalised(one, one[0], spread_of([one], one[0])).tolist() == [[0.0, 0.0]]
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e25])
+def test_features_may_be_very_small_or_large(scale: float) -> None:
+    support, labels, pool, _ = task(noise=0.3)
+    one, other = fit_labels(support, labels, pool).pool, fit_labels(scale * support, labels, scale * pool).pool
+    np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-3)
+
+
+def test_no_feature_counts_for_more_because_its_numbers_are_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    support, labels, pool, truth = task(noise=0.2)
+    scales = np.random.default_rng(0).permutation(np.geomspace(0.1, 10, 64)).astype(np.float32)
+
+    def right() -> float:
+        return float((fit_labels(scales * support, labels, scales * pool).pool.label == truth)[truth >= 0].mean())
+
+    assert right() > 0.9
+    monkeypatch.setattr("sala.engine.spread_of", lambda parts, centre: torch.ones_like(centre))
+    assert right() < 0.8
 
 
 @pytest.mark.parametrize(
@@ -286,7 +356,7 @@ def test_leave_one_out_is_the_prototype_without_that_image() -> None:
     x = unit(torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
     y = torch.tensor([0, 0, 0, 1, 1])
     sums = torch.stack([x[:3].sum(0), x[3:].sum(0)])
-    similar, labels = leave_one_out(x, y, 2 * sums, EngineConfig(labelled_weight=2.0))
+    similar, labels = leave_one_out(x, y, 2 * sums, 2.0, 0.3)
     lengths, without = slow_lengths(x, y.numpy()), slow_lengths(x, y.numpy(), n_less=1)
     assert labels.tolist() == y.tolist()
     assert similar[0, 0] == pytest.approx((0.7 + 0.3 * without[0]) * float(x[0] @ unit(x[1] + x[2])))
@@ -330,7 +400,7 @@ def test_classes_with_few_labelled_images_are_not_taken_for_junk() -> None:
 
 
 def test_classes_of_one_image_are_not_left_out() -> None:
-    assert len(leave_one_out(torch.eye(3), torch.arange(3), torch.eye(3), EngineConfig())[1]) == 0
+    assert len(leave_one_out(torch.eye(3), torch.arange(3), torch.eye(3), 3.0, 0.3)[1]) == 0
 
 
 def test_the_temperature_is_the_prior_without_evidence_and_follows_it_otherwise() -> None:
@@ -379,15 +449,18 @@ def test_the_prior_of_the_temperature_is_its_formula_within_its_range() -> None:
     config = EngineConfig(prior=(3.0, 2.0, -1.0, -0.5))
     assert temperature_prior(0.5, 0.25, 4, config) == pytest.approx(math.exp(3.0) * 0.5**2 / 0.25 * 4**-0.5)
     assert temperature_prior(-1.0, 0.25, 4, config) == 3.0
-    assert temperature_prior(1.0, 0.25, 2, EngineConfig(prior=(9.0, 0.0, 0.0, 0.0))) == 45.0
+    assert temperature_prior(1.0, 0.25, 2, EngineConfig(prior=(9.0, 0.0, 0.0, 0.0))) == 60.0
 
 
 def test_probabilities_of_one_shot_have_the_temperature_of_the_prior() -> None:
     pool, _ = blobs([30, 20, 10, 5], n_junk=40, noise=0.2)
     labelled, labels = blobs([1, 1, 1, 1], seed=1, noise=0.2)
     fitted = fit_labels(labelled, labels, pool)
-    points = normalised(torch.from_numpy(pool), fitted.model.centre)
-    similarities = 0.7 * points @ fitted.model.refined.T + 0.3 * points @ fitted.model.first.T
+    model = fitted.model
+    points, support = (normalised(torch.from_numpy(x), model.centre, model.spread) for x in (pool, labelled))
+    found = refine(points, support, torch.from_numpy(labels), EngineConfig())
+    to_refined = without_themselves(points, found.sums, found.weights)
+    similarities = (1 - found.anchor) * to_refined + found.anchor * points @ model.first.T
     known = 1 - torch.from_numpy(fitted.pool.none_score)
     expected = temperature_prior(likeness(similarities, known), contrast(similarities, known), 4, EngineConfig())
     assert fitted.model.inverse_temperature == pytest.approx(expected, rel=1e-4)
@@ -404,21 +477,32 @@ def test_a_threshold_keeps_its_precision() -> None:
 
 def test_what_to_label_next_is_doubtful_and_no_repetition() -> None:
     (pool, truth), (support, labels) = blobs([30, 30]), blobs([1, 1], seed=1)
-    between = (np.eye(64)[0] + np.eye(64)[1]).astype(np.float32)
+    between = directions(64)[:2].sum(0).astype(np.float32)
     pool = np.vstack([pool, np.tile(between, (3, 1))])
     first, second = fit_labels(support, labels, pool).pool.label_next[:2]
     assert first >= len(truth) > second  # one of the three that are between two classes, then another kind
 
 
-def test_the_fitted_pool_and_a_prediction_agree(tmp_path: Path) -> None:
+def test_a_model_that_was_saved_predicts_the_same(tmp_path: Path) -> None:
     support, labels, pool, _ = task(noise=0.3)
     fitted = fit_labels(support, labels, pool, classes=["a", "<b>", "c 'd'", "é"])
     replace(fitted.model, note={"encoder": "lite0"}).save(tmp_path / "model.safetensors")
     loaded = LabelModel.load(tmp_path / "model.safetensors")
     assert loaded.classes == ("a", "<b>", "c 'd'", "é") and loaded.note == {"encoder": "lite0"}
-    assert loaded.config == fitted.model.config
-    np.testing.assert_array_equal(loaded.predict(pool).probabilities, fitted.pool.probabilities)
-    np.testing.assert_array_equal(loaded.predict(pool).none_score, fitted.pool.none_score)
+    assert loaded.config == fitted.model.config and loaded.anchor == fitted.model.anchor
+    for one, other in zip(vars(loaded.predict(pool)).values(), vars(fitted.model.predict(pool)).values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_fitted_pool_and_a_prediction_agree_but_for_an_images_own_part() -> None:
+    support, labels, pool, _ = task(noise=0.3)
+    plain = fit_labels(support, labels, pool, config=EngineConfig(n_steps=0))
+    np.testing.assert_allclose(plain.model.predict(pool).probabilities, plain.pool.probabilities, atol=1e-5)
+    np.testing.assert_allclose(plain.model.predict(pool).none_score, plain.pool.none_score, atol=1e-5)
+    fitted = fit_labels(support, labels, pool)
+    as_new = fitted.model.predict(pool)
+    assert (as_new.label == fitted.pool.label)[fitted.pool.probabilities.max(1) > 0.8].all()
+    assert (as_new.probabilities.max(1) >= fitted.pool.probabilities.max(1) - 1e-5)[fitted.pool.used].mean() > 0.95
 
 
 @pytest.mark.parametrize("content", [b"", b"\x08\0\0\0\0\0\0\0{}      ", b"x" * 100])

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sala.belonging import aside_threshold
-from sala.engine import Floats, PoolLabels
+from sala.engine import PoolLabels
+from sala.points import Floats
 
 SURE, DOUBTFUL, NONE_OF_THESE = "sure", "doubtful", "none-of-these"
 
