@@ -190,6 +190,12 @@ def terms_and_errors(draw: Draw) -> tuple[list[float], list[float]]:
     return [1.0, *np.log([*told, len(model.classes)])], errors
 
 
+def averaged_with_neighbours(errors: np.ndarray) -> np.ndarray:  # [n, b] -> [n, b]
+    """Over five temperatures: where a draw's bins happen to end is not what is fitted."""
+    padded = np.pad(errors, ((0, 0), (2, 2)), mode="edge")
+    return np.mean([padded[:, i : i + errors.shape[1]] for i in range(5)], 0)
+
+
 def is_one_shot(draw: Draw) -> bool:
     return len(draw.labels) == draw.labels.max() + 1
 
@@ -202,6 +208,7 @@ def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
     }
     found = {name: [terms_and_errors(draw) for draw in made[::2] if is_one_shot(draw)] for name, made in sets.items()}
     terms, errors = (np.array(part) for part in zip(*(row for rows in found.values() for row in rows), strict=True))
+    errors = averaged_with_neighbours(errors)
     weights = np.concatenate([np.full(len(rows), COUNTS[name]) for name, rows in found.items()])
 
     def error(w: np.ndarray) -> float:
@@ -209,7 +216,7 @@ def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
         each = [np.interp(b, np.log(BETAS), row) for b, row in zip(log_betas, errors, strict=True)]
         return float(np.average(each, weights=weights))
 
-    starts = [np.linalg.lstsq(terms, np.log(BETAS[errors.argmin(1)]), rcond=None)[0], np.array(EngineConfig().prior)]
+    starts = [np.linalg.lstsq(terms, np.log(BETAS[errors.argmin(1)]), rcond=None)[0], np.array([3.5, 1.0, -1.0, -0.5])]
     options = {"maxiter": 10_000, "xatol": 1e-4, "fatol": 1e-8, "adaptive": True}
     ends = [minimize(error, start, method="Nelder-Mead", options=options) for start in starts]
     prior = min(ends, key=lambda end: end.fun).x.round(2).tolist()

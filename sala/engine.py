@@ -45,7 +45,11 @@ from sala.stages import one_hot
 
 FORMAT = 4
 TENSORS = ("centre", "spread", "first", "refined", "others")  # of a model
-USUAL_LIKENESS, USUAL_CONTRAST, USUAL_STRENGTH = 0.4, 0.19, 1.0  # of tasks in docs/practice.md, and what they count for
+USUAL_LIKENESS, USUAL_CONTRAST, USUAL_STRENGTH = (
+    0.54,
+    0.24,
+    1.0,
+)  # of tasks in docs/practice.md, and what they count for
 USUAL_PAIR, PAIRS = 0.3, 4.0  # similarity of two images of a class, and how many pairs that counts for
 
 
@@ -58,7 +62,7 @@ class EngineConfig:
     labelled_weight: float = 2.0  # of a labelled image, where a sure pool image counts 1
     anchor: float | None = None  # share of the first prototypes in those that classify; None: see `anchor_where`
     n_label_next: int = 50
-    prior: tuple[float, float, float, float] = (3.54, 1.09, -0.83, -0.46)  # of the temperature: see `temperature_prior`
+    prior: tuple[float, float, float, float] = (3.65, 1.25, -0.89, -0.49)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
 
     def check(self) -> None:
@@ -295,6 +299,7 @@ def refine(points: Tensor, support: Tensor, labels: Tensor, config: EngineConfig
     at_first = similarities(anchor=1.0)
     before = belonging_by(at_first, n_shot)
     anchor, was_known = anchor_where(before.none_share, config), before.known(to_first.amax(-1))
+    was_known = was_known * to_first.any(-1)  # an image that is exactly at the centre moves nothing
     for _ in range(config.n_steps):
         now = similarities(anchor)
         known = belonging_by(now, n_shot).known(now.pool.amax(-1)) * was_known**before.none_share
@@ -307,12 +312,11 @@ def without_themselves(points: Tensor, sums: Tensor, weights: Tensor) -> Tensor:
     """Similarities of images to the directions of sums as they would be without that image's own part: each would else be
     too similar to the class that it has moved, and the more so the smaller the class is.
 
-    u.(S - w u) / |S - w u|, where |S - w u|^2 = |S|^2 - 2 w u.S + w^2 |u|^2.
+    u.(S - w u) / |S - w u|, where |S - w u|^2 = |S|^2 - 2 w u.S + w^2: points have length 1, or else no weight.
     """
-    length: Tensor = torch.linalg.vector_norm(points, dim=-1, keepdim=True)
-    own, to_sums = weights * length.square(), points @ sums.T
-    squares = sums.square().sum(-1) - weights * (2 * to_sums - own)
-    return (to_sums - own) / squares.clamp_min(1e-12).sqrt()
+    to_sums = points @ sums.T
+    squares = sums.square().sum(-1) - weights * (2 * to_sums - weights)
+    return (to_sums - weights) / squares.clamp_min(1e-12).sqrt()
 
 
 def anchor_where(none_share: float, config: EngineConfig) -> float:

@@ -33,13 +33,15 @@ def centre_of(features: Sequence[Tensor]) -> Tensor:  # some [n, d] -> [d]
 def spread_of(features: Sequence[Tensor], centre: Tensor) -> Tensor:  # some [n, d], [d] -> [d]
     """The standard deviation of each feature, which few images cannot tell well: `USUAL_IMAGES` and `FLOOR` steady it."""
     n = sum(map(len, features))
+    peak = max(float(extreme.abs()) for part in features if len(part) for extreme in part.aminmax())
+    peak = max(peak, torch.finfo(centre.dtype).tiny)  # so that no square is too large or too small for a number
     squares = torch.zeros(len(centre), dtype=torch.float64)
     for part in features:
         for start in range(0, len(part), ROWS):
             rows = part[start : start + ROWS] - centre
-            squares += torch.linalg.vector_norm(rows, dim=0, dtype=torch.float64).square()
+            squares += rows.div_(peak).square_().sum(0)
     deviation = ((squares + USUAL_IMAGES * squares.mean() / n) / (n + USUAL_IMAGES)).sqrt()
-    return (deviation + FLOOR * deviation.mean()).to(centre.dtype)
+    return (peak * (deviation + FLOOR * deviation.mean())).to(centre.dtype)
 
 
 def normalised(features: Tensor, centre: Tensor, spread: Tensor) -> Tensor:  # [n, d], [d], [d] -> [n, d]

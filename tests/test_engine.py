@@ -178,11 +178,11 @@ def test_refinement_equals_its_slow_twin() -> None:
 def test_an_image_is_compared_with_prototypes_that_it_has_no_part_in() -> None:
     g = torch.Generator().manual_seed(0)
     points = unit(torch.randn(6, 5, generator=g, dtype=torch.float64))
-    points[3] = 0.0  # an image exactly at the centre
     weights, rest = (
         torch.rand(6, 2, generator=g, dtype=torch.float64),
         torch.randn(2, 5, generator=g, dtype=torch.float64),
     )
+    points[3], weights[3] = 0.0, 0.0  # an image exactly at the centre
     sums = rest + weights.T @ points
     slow = [
         [u @ unit(S - w * u) for S, w in zip(sums, row, strict=True)] for u, row in zip(points, weights, strict=True)
