@@ -17,7 +17,8 @@ from torch import Tensor
 
 USUAL_IMAGES = 20  # in which all features differ alike: of so many is a spread an average with those that are there
 FLOOR = 0.1  # added to each spread, of the mean one: what hardly ever differs is not to outweigh the rest where it does
-ROWS = 4_096  # that are looked at at a time, so that no second copy of a pool is made
+ROWS = 1_024  # that are looked at at a time, so that no second copy of a pool is made
+SMALL, LARGE = 1e-9, 1e9  # the largest number of features whose squares are fit to be summed
 Floats = NDArray[np.float32]
 
 
@@ -33,15 +34,15 @@ def centre_of(features: Sequence[Tensor]) -> Tensor:  # some [n, d] -> [d]
 def spread_of(features: Sequence[Tensor], centre: Tensor) -> Tensor:  # some [n, d], [d] -> [d]
     """The standard deviation of each feature, which few images cannot tell well: `USUAL_IMAGES` and `FLOOR` steady it."""
     n = sum(map(len, features))
-    peak = max(float(extreme.abs()) for part in features if len(part) for extreme in part.aminmax())
-    peak = max(peak, torch.finfo(centre.dtype).tiny)  # so that no square is too large or too small for a number
+    largest = max(float(extreme.abs()) for part in features if len(part) for extreme in part.aminmax())
+    unit_of_scale = 1.0 if SMALL < largest < LARGE else max(largest, torch.finfo(centre.dtype).tiny)
     squares = torch.zeros(len(centre), dtype=torch.float64)
     for part in features:
         for start in range(0, len(part), ROWS):
             rows = part[start : start + ROWS] - centre
-            squares += rows.div_(peak).square_().sum(0)
+            squares += (rows if unit_of_scale == 1 else rows.div_(unit_of_scale)).square_().sum(0)
     deviation = ((squares + USUAL_IMAGES * squares.mean() / n) / (n + USUAL_IMAGES)).sqrt()
-    return (peak * (deviation + FLOOR * deviation.mean())).to(centre.dtype)
+    return (unit_of_scale * (deviation + FLOOR * deviation.mean())).to(centre.dtype)
 
 
 def normalised(features: Tensor, centre: Tensor, spread: Tensor) -> Tensor:  # [n, d], [d], [d] -> [n, d]
