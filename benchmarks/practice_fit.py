@@ -38,18 +38,11 @@ from sala.belonging import (
 from sala.data.files import Tree
 from sala.data.folder import synset_files
 from sala.data.splits import tieredimagenet_splits
-from sala.engine import (
-    EngineConfig,
-    anchored,
-    contrast,
-    fit_labels,
-    in_larger_classes,
-    leave_one_out,
-    likeness,
-    refine,
-    without_themselves,
-)  # fmt: skip
+from sala.engine import EngineConfig, LabelModel, contrast, fit_labels, likeness
 from sala.points import normalised, to_tensor
+from sala.refining import Refined, anchored, in_larger_classes, refine
+
+N_IMAGES, N_ROWS = 250, 50  # of a class of tiny-tiered, and rows that are made of them
 
 
 def tiny(root: Path, n_images: int, split: set[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -79,19 +72,25 @@ def letters(archive: Path, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     return features_of(archive, [name for name, _ in kept]), np.array([c for _, c in kept])
 
 
-def averaged(features: np.ndarray, names: np.ndarray, m: int) -> np.ndarray:
-    """Each row mixed with m - 1 random others of its class: the same classes, easier to tell apart."""
-    rng = np.random.default_rng(0)
-    mixed = features.copy()
-    for i, name in enumerate(names):
-        others = rng.choice(np.flatnonzero(names == name), m - 1, replace=False)
-        mixed[i] = features[[i, *others]].mean(0)
-    return mixed
+def mixtures(
+    rng: np.random.Generator, features: np.ndarray, names: np.ndarray, shares: dict[str, tuple[float, ...]], n_rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """So many rows of each class in `shares`, each the mean of 1, 2, 4 or 8 of its images, in these shares: the more, the
+    easier it is to tell apart. No image is in two rows, else rows of a class would be alike beyond what they show."""
+    rows, labels = [], []
+    for name, p in shares.items():
+        images, start = rng.permutation(np.flatnonzero(names == name)), 0
+        for i, m in enumerate(rng.choice([1, 2, 4, 8], n_rows, p=p)):
+            n = min(m, len(images) - start - (n_rows - 1 - i))  # one is left for each row to come
+            rows.append(features[images[start : start + n]].mean(0))
+            start += n
+        labels += [name] * n_rows
+    return np.stack(rows), np.array(labels)
 
 
 def choose(root: Path, n_draws: int, seed: int) -> None:
     """Accuracy and AUROC of some settings over shapes of task and three difficulties."""
-    features, names = tiny(root, n_images=50, split={"train", "val"})  # no test class is looked at
+    features, names = tiny(root, N_IMAGES, split={"train", "val"})  # no test class is looked at
     known = sorted(set(names))
     few = sorted(np.random.default_rng(0).permutation(known)[:18])  # so few that junk from the others comes in clusters
     shapes = [  # the pool's images of each class, junk, classes to draw from
@@ -105,11 +104,11 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
     variants |= {f"{n} steps": replace(base, n_steps=n) for n in (2, 5)}
     variants |= {f"anchor {a}": replace(base, anchor=a) for a in (0.0, 0.5)}
     scores: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
-    for m in (1, 2, 4):
-        mixed = averaged(features, names, m)
+    for p in ((1.0, 0, 0, 0), (0, 1.0, 0, 0), (0, 0, 1.0, 0)):
+        mixed, of = mixtures(np.random.default_rng(0), features, names, dict.fromkeys(known, p), N_ROWS)
         for n_shot in (1, 3, 5):
             for sizes, n_junk, among in shapes:
-                for draw in draws(mixed, names, among, np.empty(0, int), n_shot=n_shot, sizes=sizes, n_junk=n_junk,
+                for draw in draws(mixed, of, among, np.empty(0, int), n_shot=n_shot, sizes=sizes, n_junk=n_junk,
                                   n_draws=n_draws, seed=seed):  # fmt: skip
                     in_class = draw.truth >= 0
                     for name, config in variants.items():
@@ -125,19 +124,26 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
 # --- tasks to fit on
 
 
+LEVELS = [
+    (1.0, 0, 0, 0),
+    (0.5, 0.3, 0.2, 0),
+    (0.2, 0.3, 0.35, 0.15),
+    (0, 0.2, 0.5, 0.3),
+]  # shares of `mixtures`: hard first
+
+
 def random_draws(
     features: np.ndarray,
     names: np.ndarray,
     n_draws: int,
     seed: int,
     sizes: tuple[int, ...] = (8, 15, 25, 40),
+    n_rows: int = N_ROWS,
     n_levels: int = 3,
 ) -> Iterator[Draw]:
     """Tasks of many kinds: few and many classes, one and several shots, equal and unequal sizes, no junk and mostly junk, from
-    many classes or from few, hard and easier ones."""
+    many classes or from few, hard and easier ones; of one level the images are as they are."""
     known = sorted(set(names))
-    mixed = {m: averaged(features, names, m) for m in (1, 2, 4, 8)}
-    grouped = np.concatenate([names[names == name] for name in known])
     for i in range(n_draws):
         rng = np.random.default_rng([seed, i])
         n_way = int(rng.choice([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 50]))
@@ -147,9 +153,9 @@ def random_draws(
         in_pool = [size] * n_way if rng.random() < 0.6 else falling.tolist()
         share = float(rng.choice([0, 0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 0.8]))
         n_shot = int(rng.choice([1, 1, 1, 2, 3, 5, 8]))
-        level = int(rng.integers(n_levels))  # some classes are easier than others
-        m = {name: (1, 2, 4, 8)[level + int(rng.integers(2))] for name in known}
-        points = np.concatenate([mixed[m[name]][names == name] for name in known])
+        level, wide = int(rng.integers(n_levels)), 2 if n_levels > 1 else 1  # some classes are easier than others
+        shares = {name: LEVELS[level + int(rng.integers(wide))] for name in among}
+        points, grouped = mixtures(rng, features, names, shares, n_rows)
         yield from draws(
             points, grouped, among, np.empty(0, int), n_shot=n_shot, sizes=in_pool,
             n_junk=round(sum(in_pool) * share / (1 - share)), n_draws=1, seed=int(rng.integers(2**31)),
@@ -158,9 +164,10 @@ def random_draws(
 
 def tasks(root: Path, n_draws: int, seed: int) -> dict[str, list[Draw]]:
     """Of photos, and half as many of characters; no test class is looked at."""
+    photos = tiny(root, N_IMAGES, split={"train", "val"})
     return {
-        "photos": list(random_draws(*tiny(root, n_images=50, split={"train", "val"}), n_draws, seed)),
-        "characters": list(random_draws(*characters(root), n_draws // 2, seed, sizes=(4, 6, 9, 12), n_levels=1)),
+        "photos": list(random_draws(*photos, n_draws, seed)),
+        "characters": list(random_draws(*characters(root), n_draws // 2, seed, (4, 6, 9, 12), n_rows=20, n_levels=1)),
     }
 
 
@@ -176,18 +183,24 @@ BETAS = np.logspace(np.log10(3), np.log10(60), 44)  # the range that `temperatur
 def terms_and_errors(draw: Draw) -> tuple[list[float], list[float]]:
     """What the prior goes by in a task (1, log likeness, log contrast, log k), and the calibration error of images of known
     classes by each of BETAS."""
-    config = EngineConfig(n_label_next=0)
-    model = fit_labels(draw.support, draw.labels, draw.pool, config=config).model
-    points, support = (normalised(to_tensor(x), model.centre, model.spread) for x in (draw.pool, draw.support))
-    found = refine(points, support, torch.from_numpy(draw.labels), config)
-    to_first, to_refined = points @ model.first.T, without_themselves(points, found.sums, found.weights)
+    model, found, points = fitted_parts(draw)
+    to_first, to_refined = points @ found.first.T, found.to_refined(points)
     known = 1 - model.belonging.none_of(to_first, to_refined, points @ model.others.T)
-    similarities = anchored(to_refined, to_first, model.anchor)
+    similarities = anchored(to_refined, to_first - found.hubs, model.anchor)
     told = [max(f(similarities, known), 1e-3) for f in (likeness, contrast)]
     of_class = draw.truth >= 0
     of_known, truth = similarities[torch.from_numpy(of_class)].double(), draw.truth[of_class]
     errors = [expected_calibration_error((beta * of_known).softmax(-1).numpy(), truth) for beta in BETAS]
     return [1.0, *np.log([*told, len(model.classes)])], errors
+
+
+def fitted_parts(draw: Draw) -> tuple[LabelModel, Refined, torch.Tensor]:
+    """A model, the refinement in it, and the points of the pool."""
+    config = EngineConfig(n_label_next=0)
+    model = fit_labels(draw.support, draw.labels, draw.pool, config=config).model
+    points, support = (normalised(to_tensor(x), model.centre, model.spread) for x in (draw.pool, draw.support))
+    steps = {"n_steps": config.n_steps, "sharpness": config.sharpness, "labelled_weight": config.labelled_weight}
+    return model, refine(points, support, torch.from_numpy(draw.labels), **steps), points
 
 
 def averaged_with_neighbours(errors: np.ndarray) -> np.ndarray:  # [n, b] -> [n, b]
@@ -282,17 +295,12 @@ def fit_none(root: Path, n_draws: int, seed: int) -> None:
 
 
 def pool_of(draw: Draw, counts: float) -> PoolSimilarities:
-    model = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0)).model
-    points, support = (normalised(to_tensor(x), model.centre, model.spread) for x in (draw.pool, draw.support))
-    labels = torch.from_numpy(draw.labels)
-    found = refine(points, support, labels, model.config)
-    sums, weight = found.sums, model.config.labelled_weight
-    to_first, to_refined = points @ model.first.T, without_themselves(points, sums, found.weights)
+    model, found, points = fitted_parts(draw)
     first, refined = (
-        Similarities(to, leave_one_out(support, labels, sums, weight, anchor)[0])
-        for to, anchor in ((to_first, 1.0), (to_refined, 0.0))
+        Similarities(points @ found.first.T, found.held_out(1.0)),
+        Similarities(found.to_refined(points), found.held_out(0.0)),
     )
-    others = Similarities(points @ model.others.T, support[in_larger_classes(labels)] @ model.others.T)
+    others = Similarities(points @ model.others.T, found.support[in_larger_classes(found.labels)] @ model.others.T)
     return PoolSimilarities(first, refined, others, model.belonging, draw.truth < 0, counts)
 
 

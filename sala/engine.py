@@ -37,20 +37,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sala.belonging import Belonging, Similarities, belonging, belonging_beside, belonging_by, other_prototypes
+from sala.belonging import Belonging, Similarities, belonging, belonging_beside, other_prototypes
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.errors import SalaError
-from sala.points import Floats, centre_of, normalised, spread_of, to_tensor, unit
-from sala.stages import one_hot
+from sala.points import Floats, centre_of, normalised, spread_of, to_tensor
+from sala.refining import anchored, in_larger_classes, refine
 
-FORMAT = 4
-TENSORS = ("centre", "spread", "first", "refined", "others")  # of a model
+FORMAT = 5
+TENSORS = ("centre", "spread", "first", "hubs", "refined", "others")  # of a model
 USUAL_LIKENESS, USUAL_CONTRAST, USUAL_STRENGTH = (
     0.54,
     0.24,
     1.0,
 )  # of tasks in docs/practice.md, and what they count for
-USUAL_PAIR, PAIRS = 0.3, 4.0  # similarity of two images of a class, and how many pairs that counts for
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class EngineConfig:
     n_steps: int = 4  # of refinement
     sharpness: float = 20.0  # of class probabilities during refinement: softmax(sharpness * similarity)
     labelled_weight: float = 2.0  # of a labelled image, where a sure pool image counts 1
-    anchor: float | None = None  # share of the first prototypes in those that classify; None: see `anchor_where`
+    anchor: float | None = None  # share of the first prototypes in those that classify; None: by the share of junk
     n_label_next: int = 50
     prior: tuple[float, float, float, float] = (3.59, 1.03, -0.71, -0.41)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
@@ -98,7 +97,8 @@ class LabelModel:
     classes: tuple[str, ...]
     centre: Tensor  # [d]
     spread: Tensor  # [d]
-    first: Tensor  # [k, d], of the labelled images alone: `first_prototypes`
+    first: Tensor  # [k, d], of the labelled images alone
+    hubs: Tensor  # [k], what similarities to these are lowered by where classes are compared
     refined: Tensor  # [k, d]
     others: Tensor  # [j, d], of what is of no class; there may be none
     belonging: Belonging
@@ -115,7 +115,7 @@ class LabelModel:
         return self._describe(points, points @ self.first.T, points @ self.refined.T)
 
     def _describe(self, points: Tensor, to_first: Tensor, to_refined: Tensor) -> PoolLabels:
-        similarities = anchored(to_refined, to_first, self.anchor)
+        similarities = anchored(to_refined, to_first - self.hubs, self.anchor)
         p = (self.inverse_temperature * similarities).softmax(-1)
         none = self.belonging.none_of(to_first, to_refined, points @ self.others.T)
         top = p.topk(min(2, p.shape[1]), -1).indices
@@ -161,7 +161,7 @@ class LabelModel:
             )
             shape = (len(model.classes), len(model.centre))
             fits = model.first.shape == shape and model.refined.shape == shape and model.others.shape[1:] == shape[1:]
-            fits = fits and model.spread.shape == shape[1:]
+            fits = fits and model.spread.shape == shape[1:] and model.hubs.shape == shape[:1]
             if not model.classes or not fits:
                 raise ValueError("its parts do not fit each other")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -206,26 +206,30 @@ def fit_labels(
         raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
     spread = spread_of([support, points], centre)
     support, points = (normalised(part, centre, spread) for part in (support, points))
-    found = refine(points, support, y, config)
-    sums, anchor = found.sums, found.anchor
-    first, refined = first_prototypes(support, y), unit(sums)
-    to_first, to_refined = points @ first.T, without_themselves(points, sums, found.weights)
+    found = refine(
+        points, support, y, n_steps=config.n_steps, sharpness=config.sharpness, labelled_weight=config.labelled_weight,
+        anchor=config.anchor,
+    )  # fmt: skip
+    to_first, to_refined = points @ found.first.T, found.to_refined(points)
     by_first, by_refined = (
-        Similarities(to, leave_one_out(support, y, sums, config.labelled_weight, alone)[0])
-        for to, alone in ((to_first, 1.0), (to_refined, 0.0))
+        Similarities(to_first, found.held_out(1.0)),
+        Similarities(to_refined, found.held_out(0.0)),
     )
     before = belonging(by_first, by_refined, len(support) / len(names))
     others = other_prototypes(points, before.none_of(to_first, to_refined, points[:, :0]))
-    to_others = Similarities(points @ others.T, support[in_larger_classes(y)] @ others.T)
+    rows = in_larger_classes(y)
+    to_others = Similarities(points @ others.T, support[rows] @ others.T)
     membership = belonging_beside(before, by_first, by_refined, to_others)
     known = 1 - membership.none_of(to_first, to_refined, to_others.pool)
-    similarities = anchored(to_refined, to_first, anchor)
+    similarities = anchored(to_refined, to_first - found.hubs, found.anchor)
+    held_out = found.held_out(found.anchor) - found.anchor * found.hubs
     prior = temperature_prior(likeness(similarities, known), contrast(similarities, known), len(names), config)
-    held_out = leave_one_out(support, y, sums, config.labelled_weight, anchor)
-    beta = fit_temperature(held_out[0], held_out[1], prior, config.prior_strength)
-    model = LabelModel(names, centre, spread, first, refined, others, membership, anchor, beta, config)
+    beta = fit_temperature(held_out, y[rows], prior, config.prior_strength)
+    model = LabelModel(
+        names, centre, spread, found.first, found.hubs, found.prototypes, others, membership, found.anchor, beta, config
+    )
     described = model._describe(points, to_first, to_refined)
-    left_out = HeldOut((beta * held_out[0]).softmax(-1).numpy(), held_out[1].numpy())
+    left_out = HeldOut((beta * held_out).softmax(-1).numpy(), y[rows].numpy())
     return Fitted(model, PoolLabels(**(vars(described) | {"used": found.used.numpy()})), left_out)
 
 
@@ -241,92 +245,6 @@ def _checked_classes(
     if missing or np.min(labels) < 0 or np.max(labels) >= n_way:
         raise SalaError(f"labels are 0 .. {n_way - 1}, each at least once; missing: {missing[:5]}, give them an image")
     return tuple(map(str, classes if classes is not None else range(n_way)))
-
-
-def class_sums(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [k, d]
-    return one_hot(labels, int(labels.max()) + 1, like=support).T @ support
-
-
-def first_prototypes(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [k, d]
-    """The directions of the classes' labelled images, each as long as `relative_lengths` says."""
-    return relative_lengths(support, labels)[:, None] * unit(class_sums(support, labels))
-
-
-def relative_lengths(support: Tensor, labels: Tensor, n_less: int = 0) -> Tensor:  # [s, d], [s] -> [k]
-    """1 where all classes have equally many labelled images. An image is less similar to a direction that comes from fewer:
-    with r the similarity of two images of a class, the mean of n has the length sqrt(r + (1 - r) / n), and its product with
-    another image does not depend on n. So similarities are compared as to such means, relative to the mean number;
-    `n_less` of them are left out in each class."""
-    counts = labels.bincount().to(support.dtype)
-    sums = class_sums(support, labels)
-    n_pairs = float((counts * (counts - 1)).sum())
-    r = (float(sums.square().sum()) - len(support) + PAIRS * USUAL_PAIR) / (n_pairs + PAIRS)
-    r = min(max(r, 0.05), 0.95)
-    left, usual = ((n - n_less).clamp_min(1) for n in (counts, counts.mean()))
-    return ((r + (1 - r) / left) / (r + (1 - r) / usual)).sqrt()
-
-
-@dataclass(frozen=True)
-class Refined:
-    """What refinement has found."""
-
-    sums: Tensor  # [k, d]; their directions are the prototypes
-    weights: Tensor  # [n, k], of the pool's images in them
-    anchor: float
-    used: Tensor  # [n], who took part
-
-
-def refine(points: Tensor, support: Tensor, labels: Tensor, config: EngineConfig) -> Refined:  # [n, d], [s, d], [s]
-    """c_i <- lambda sum_s z_si x_s + sum_u g(u) p_i(u) x_u, some times.
-
-    p(u) = softmax_i(sharpness * u.c_i) with the anchored prototypes c of the step before, without what u itself put into
-    them. g(u) is the probability that u is of any class, by the same c; and by the first prototypes too, to the power of
-    the share of junk that they see: in a clean pool an image may come near by and by, in a pool of mostly junk it must
-    have been near from the beginning.
-    """
-    support_sums, first = class_sums(support, labels), first_prototypes(support, labels)
-    n_shot = len(support) / len(support_sums)
-    sums = config.labelled_weight * support_sums
-    weights, known = torch.zeros(len(points), len(sums)), torch.zeros(len(points))
-    if not len(points):
-        return Refined(sums, weights, anchor_where(0.0, config), known > 0.5)
-    to_first = points @ first.T
-
-    def similarities(anchor: float) -> Similarities:
-        held_out, _ = leave_one_out(support, labels, sums, config.labelled_weight, anchor)
-        return Similarities(anchored(without_themselves(points, sums, weights), to_first, anchor), held_out)
-
-    at_first = similarities(anchor=1.0)
-    before = belonging_by(at_first, n_shot)
-    anchor, was_known = anchor_where(before.none_share, config), before.known(to_first.amax(-1))
-    was_known = was_known * to_first.any(-1)  # an image that is exactly at the centre moves nothing
-    for _ in range(config.n_steps):
-        now = similarities(anchor)
-        known = belonging_by(now, n_shot).known(now.pool.amax(-1)) * was_known**before.none_share
-        weights = (config.sharpness * now.pool).softmax(-1) * known[:, None]
-        sums = config.labelled_weight * support_sums + weights.T @ points
-    return Refined(sums, weights, anchor, known > 0.5)
-
-
-def without_themselves(points: Tensor, sums: Tensor, weights: Tensor) -> Tensor:  # [n, d], [k, d], [n, k] -> [n, k]
-    """Similarities of images to the directions of sums as they would be without that image's own part: each would else be
-    too similar to the class that it has moved, and the more so the smaller the class is.
-
-    u.(S - w u) / |S - w u|, where |S - w u|^2 = |S|^2 - 2 w u.S + w^2: points have length 1, or else no weight.
-    """
-    to_sums = points @ sums.T
-    squares = sums.square().sum(-1) - weights * (2 * to_sums - weights)
-    return (to_sums - weights) / squares.clamp_min(1e-12).sqrt()
-
-
-def anchor_where(none_share: float, config: EngineConfig) -> float:
-    """How much the first prototypes count where so much of the pool is junk, which in clusters could carry the others away."""
-    return none_share**2 if config.anchor is None else config.anchor
-
-
-def anchored(refined: Tensor, first: Tensor, anchor: float) -> Tensor:
-    """Between the refined prototypes and the first ones; or, which is the same, of the similarities to them."""
-    return (1 - anchor) * refined + anchor * first
 
 
 def likeness(similarities: Tensor, known: Tensor) -> float:  # [n, k], [n]
@@ -356,27 +274,6 @@ def temperature_prior(alike: float, differing: float, n_way: int, config: Engine
     a, b, c, d = config.prior
     log_beta = a + b * math.log(max(alike, 1e-3)) + c * math.log(max(differing, 1e-3)) + d * math.log(n_way)
     return min(max(math.exp(log_beta), 3.0), 60.0)  # the range that was seen
-
-
-def leave_one_out(
-    support: Tensor, labels: Tensor, sums: Tensor, labelled_weight: float, anchor: float
-) -> tuple[Tensor, Tensor]:  # [s, d], [s], [k, d]
-    """Similarities `[m, k]` of labelled images to the prototypes as they are without that image, and the labels `[m]`.
-
-    Only images of classes with two or more. The pool's part in the prototypes stays.
-    """
-    rows = in_larger_classes(labels)
-    x, y = support[rows], labels[rows]
-    similarities = x @ anchored(unit(sums), first_prototypes(support, labels), anchor).T
-    own_first = relative_lengths(support, labels, n_less=1)[y, None] * unit(class_sums(support, labels)[y] - x)
-    without = anchored(unit(sums[y] - labelled_weight * x), own_first, anchor)
-    own = (x * without).sum(-1)
-    return similarities.scatter(1, y[:, None], own[:, None]), y
-
-
-def in_larger_classes(labels: Tensor) -> Tensor:  # [s] -> [m] rows
-    """Labelled images of classes with two or more."""
-    return (labels.bincount()[labels] > 1).nonzero()[:, 0]
 
 
 def fit_temperature(similarities: Tensor, labels: Tensor, prior: float, strength: float) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from pools import blobs, directions, slow_lengths, task
 
 from sala.belonging import (
     ONE_CLASS,
@@ -28,47 +29,20 @@ from sala.belonging import (
 )
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.engine import (
-    PAIRS,
     USUAL_CONTRAST,
     USUAL_LIKENESS,
-    USUAL_PAIR,
     USUAL_STRENGTH,
     EngineConfig,
     LabelModel,
     contrast,
-    first_prototypes,
     fit_labels,
     fit_temperature,
-    leave_one_out,
     likeness,
-    refine,
-    relative_lengths,
     temperature_prior,
-    without_themselves,
 )
 from sala.errors import SalaError
 from sala.points import FLOOR, USUAL_IMAGES, centre_of, normalised, spread_of, unit
-
-
-def directions(d: int) -> np.ndarray:
-    """At right angles to each other; not along the axes, since a feature that is a class differs more than others."""
-    return np.linalg.qr(np.random.default_rng(7).standard_normal((d, d)))[0]
-
-
-def blobs(n_per_class: list[int], *, n_junk: int = 0, d: int = 64, noise: float = 0.1, seed: int = 0):  # type: ignore[no-untyped-def]
-    """Classes along `directions`, junk in random ones; the truth of junk is -1."""
-    rng = np.random.default_rng(seed)
-    truth = np.concatenate([np.repeat(np.arange(len(n_per_class)), n_per_class), np.full(n_junk, -1)])
-    centres = np.vstack([directions(d)[: len(n_per_class)], np.zeros((1, d))])
-    x = centres[truth] + noise * rng.standard_normal((len(truth), d))
-    x[truth < 0] = unit(torch.from_numpy(rng.standard_normal((n_junk, d)))).numpy() * 1.2
-    return x.astype(np.float32), truth
-
-
-def task(seed: int = 0, **options):  # type: ignore[no-untyped-def]
-    pool, truth = blobs([30, 20, 10, 5], n_junk=40, seed=seed, **options)
-    support, labels = blobs([1, 2, 1, 3], seed=seed + 1, **options)
-    return support, labels, pool, truth
+from sala.refining import refine
 
 
 def test_classes_are_found_and_junk_scores_highest() -> None:
@@ -102,94 +76,16 @@ def test_neither_scale_nor_place_of_features_matters() -> None:
     np.testing.assert_allclose(one.probabilities, other.probabilities, atol=1e-3)
 
 
-def slow_lengths(s: torch.Tensor, labels: np.ndarray, n_less: int = 0) -> list[float]:
-    """Of `relative_lengths`, pair by pair."""
-    pairs = [float(s[i] @ s[j]) for i in range(len(s)) for j in range(len(s)) if i != j and labels[i] == labels[j]]
-    r = (sum(pairs) + PAIRS * USUAL_PAIR) / (len(pairs) + PAIRS)
-    counts = np.bincount(labels)
-
-    def length(n: float) -> float:
-        return math.sqrt(r + (1 - r) / max(n - n_less, 1))
-
-    return [length(n) / length(counts.mean()) for n in counts]
-
-
 def test_without_steps_it_is_the_nearest_prototype() -> None:
     support, labels, pool, _ = task(noise=0.5)
-    fitted = fit_labels(support, labels, pool, config=EngineConfig(n_steps=0))
+    fitted = fit_labels(support, labels, pool, config=EngineConfig(n_steps=0, anchor=0.0))
     centre, spread = fitted.model.centre.numpy(), fitted.model.spread.numpy()
     x, s = ((p - centre) / spread for p in (pool, support))
     x, s = (p / np.linalg.norm(p, axis=1, keepdims=True) for p in (x, s))
     means = np.stack([s[labels == c].mean(0) for c in range(4)])
-    means /= np.linalg.norm(means, axis=1, keepdims=True)
-    anchor = fitted.model.anchor
-    means *= 1 - anchor + anchor * np.array(slow_lengths(torch.from_numpy(s), labels))[:, None]
+    means *= (slow_lengths(torch.from_numpy(s), labels) / np.linalg.norm(means, axis=1))[:, None]
     assert (fitted.pool.label == (x @ means.T).argmax(1)).all()
     assert not fitted.pool.used.any()
-
-
-def test_refinement_equals_its_slow_twin() -> None:
-    """Eq. in `refine`, one image at a time."""
-    support, labels, pool, _ = task(noise=0.4)
-    config = EngineConfig(n_steps=2)
-    x, s = (normalised(torch.from_numpy(part), torch.zeros(64), torch.ones(64)) for part in (pool, support))
-    y = torch.from_numpy(labels)
-    own = torch.zeros(len(x), 4)
-    sums = torch.stack([s[y == c].sum(0) for c in range(4)])
-
-    def known(slow: torch.Tensor, anchor: float) -> tuple[torch.Tensor, torch.Tensor, float]:
-        def prototype(c: torch.Tensor, f: torch.Tensor, length: float) -> torch.Tensor:
-            return (1 - anchor) * c / c.norm() + anchor * length * f / f.norm()
-
-        lengths, lengths_without = slow_lengths(s, labels), slow_lengths(s, labels, n_less=1)
-        prototypes = [prototype(slow[c], sums[c], lengths[c]) for c in range(4)]
-        similar = torch.stack(
-            [
-                torch.stack([u @ prototype(slow[c] - w[c] * u, sums[c], lengths[c]) for c in range(4)])
-                for u, w in zip(x, own, strict=True)
-            ]
-        )
-        best = []
-        for v, c in zip(s, labels, strict=True):
-            if (labels == c).sum() > 1:
-                without = list(prototypes)
-                without[c] = prototype(slow[c] - config.labelled_weight * v, sums[c] - v, lengths_without[c])
-                best.append(max(v @ p for p in without))
-        ranked = similar.sort(-1).values
-        found = fitted_to(ranked[:, -1], ranked[:, -2], torch.stack(best), n_way=4, n_shot=7 / 4)
-        assert found.left_out is not None
-        return similar, found.known(ranked[:, -1]), found.none_share
-
-    slow = config.labelled_weight * sums
-    _, was_known, junk = known(slow, anchor=1.0)
-    for _ in range(2):
-        similar, now, _ = known(slow, anchor=junk**2)
-        slow = config.labelled_weight * sums.clone()
-        for i, (u, row, g, before) in enumerate(zip(x, similar, now, was_known, strict=True)):
-            p = (config.sharpness * row).exp() / (config.sharpness * row).exp().sum()
-            own[i] = p * g * before**junk
-            slow += own[i][:, None] * u
-    found = refine(x, s, y, config)
-    assert found.anchor == pytest.approx(junk**2, rel=1e-4)
-    torch.testing.assert_close(found.sums, slow, atol=1e-3, rtol=1e-3)
-    torch.testing.assert_close(found.weights, own, atol=1e-3, rtol=1e-3)
-
-
-def test_an_image_is_compared_with_prototypes_that_it_has_no_part_in() -> None:
-    g = torch.Generator().manual_seed(0)
-    points = unit(torch.randn(6, 5, generator=g, dtype=torch.float64))
-    weights, rest = (
-        torch.rand(6, 2, generator=g, dtype=torch.float64),
-        torch.randn(2, 5, generator=g, dtype=torch.float64),
-    )
-    points[3], weights[3] = 0.0, 0.0  # an image exactly at the centre
-    sums = rest + weights.T @ points
-    slow = [
-        [u @ unit(S - w * u) for S, w in zip(sums, row, strict=True)] for u, row in zip(points, weights, strict=True)
-    ]
-    torch.testing.assert_close(without_themselves(points, sums, weights), torch.tensor(slow, dtype=torch.float64))
-    alone = without_themselves(points[:1], 0.7 * points[:1], torch.tensor([[0.7]], dtype=torch.float64))
-    assert alone.isfinite().all()  # a class that is nothing but this image
 
 
 def test_an_anchor_that_is_given_is_kept() -> None:
@@ -352,43 +248,6 @@ def test_a_model_without_junk_does_not_hold_its_pool() -> None:
     assert others.shape == (0, 64) and others.untyped_storage().nbytes() == 0
 
 
-def test_leave_one_out_is_the_prototype_without_that_image() -> None:
-    x = unit(torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
-    y = torch.tensor([0, 0, 0, 1, 1])
-    sums = torch.stack([x[:3].sum(0), x[3:].sum(0)])
-    similar, labels = leave_one_out(x, y, 2 * sums, 2.0, 0.3)
-    lengths, without = slow_lengths(x, y.numpy()), slow_lengths(x, y.numpy(), n_less=1)
-    assert labels.tolist() == y.tolist()
-    assert similar[0, 0] == pytest.approx((0.7 + 0.3 * without[0]) * float(x[0] @ unit(x[1] + x[2])))
-    assert similar[3, 1] == pytest.approx((0.7 + 0.3 * without[1]) * float(x[3] @ x[4]))
-    assert similar[0, 1] == pytest.approx((0.7 + 0.3 * lengths[1]) * float(x[0] @ unit(x[3] + x[4])))
-
-
-def test_with_equally_many_labelled_images_prototypes_are_directions() -> None:
-    x, y = unit(torch.randn(6, 4, generator=torch.Generator().manual_seed(0))), torch.tensor([0, 1, 2, 2, 1, 0])
-    assert torch.equal(relative_lengths(x, y), torch.ones(3))
-    assert torch.equal(first_prototypes(x, y), unit(torch.stack([x[y == c].sum(0) for c in range(3)])))
-
-
-def test_an_image_is_as_similar_to_a_class_of_one_as_to_a_class_of_ten() -> None:
-    """On average, over many classes of the same kind."""
-    g = torch.Generator().manual_seed(0)
-    n_way, d = 200, 400
-    counts = torch.tensor([1, 10] * (n_way // 2))
-    y = torch.arange(n_way).repeat_interleave(counts)
-    middles = unit(torch.randn(n_way, d, generator=g))
-
-    def images(labels: torch.Tensor) -> torch.Tensor:
-        return unit(middles[labels] + torch.randn(len(labels), d, generator=g) / d**0.5)
-
-    support, new = images(y), images(torch.arange(n_way))
-    own = (new * first_prototypes(support, y)).sum(-1)
-    few, many = own[0::2].mean().item(), own[1::2].mean().item()
-    assert few == pytest.approx(many, rel=0.02)
-    plain = (new * unit(torch.stack([support[y == c].sum(0) for c in range(n_way)]))).sum(-1)
-    assert plain[0::2].mean() < 0.8 * plain[1::2].mean()
-
-
 def test_classes_with_few_labelled_images_are_not_taken_for_junk() -> None:
     pool, truth = blobs([25] * 8, n_junk=100, noise=0.11)
     support, labels = blobs([1, 10] * 4, noise=0.11, seed=1)
@@ -397,10 +256,6 @@ def test_classes_with_few_labelled_images_are_not_taken_for_junk() -> None:
     few, many = ((truth >= 0) & (truth % 2 == odd) for odd in (0, 1))
     assert aside[truth < 0].mean() > 0.9
     assert aside[few].mean() < 0.1 and aside[many].mean() < 0.1
-
-
-def test_classes_of_one_image_are_not_left_out() -> None:
-    assert len(leave_one_out(torch.eye(3), torch.arange(3), torch.eye(3), 3.0, 0.3)[1]) == 0
 
 
 def test_the_temperature_is_the_prior_without_evidence_and_follows_it_otherwise() -> None:
@@ -458,9 +313,9 @@ def test_probabilities_of_one_shot_have_the_temperature_of_the_prior() -> None:
     fitted = fit_labels(labelled, labels, pool)
     model = fitted.model
     points, support = (normalised(torch.from_numpy(x), model.centre, model.spread) for x in (pool, labelled))
-    found = refine(points, support, torch.from_numpy(labels), EngineConfig())
-    to_refined = without_themselves(points, found.sums, found.weights)
-    similarities = (1 - found.anchor) * to_refined + found.anchor * points @ model.first.T
+    found = refine(points, support, torch.from_numpy(labels), n_steps=4, sharpness=20.0, labelled_weight=2.0)
+    to_first = points @ model.first.T - model.hubs
+    similarities = (1 - found.anchor) * found.to_refined(points) + found.anchor * to_first
     known = 1 - torch.from_numpy(fitted.pool.none_score)
     expected = temperature_prior(likeness(similarities, known), contrast(similarities, known), 4, EngineConfig())
     assert fitted.model.inverse_temperature == pytest.approx(expected, rel=1e-4)

@@ -6,7 +6,8 @@ of Lite0), so nothing is downloaded at run time. Only the weights file is used, 
 defined here.
 
 Deviations: batch norm is folded into the convolutions when the weights are read, which changes features by rounding
-only (test_batch_norm_is_folded_without_a_trace) and saves a fifth of the time.
+only (test_batch_norm_is_folded_without_a_trace) and saves a fifth of the time. Maps are changed in place: fresh memory for
+each would cost more than the arithmetic.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ class EfficientNetLite(nn.Module):
         self.head = SameConv(channels, N_FEATURES, 1)
 
     def forward(self, images: Tensor) -> Tensor:
-        x = F.relu6(self.stem(images))
-        maps: Tensor = F.relu6(self.head(self.blocks(x)))
+        x = F.relu6(self.stem(images), inplace=True)
+        maps: Tensor = F.relu6(self.head(self.blocks(x)), inplace=True)
         return maps.mean((-2, -1))
 
 
@@ -104,10 +105,9 @@ class Block(nn.Module):
         self.is_residual = stride == 1 and channels == out
 
     def forward(self, x: Tensor) -> Tensor:
-        y = x if self.expand is None else F.relu6(self.expand(x))
-        y = self.project(F.relu6(self.depthwise(y)))
-        out: Tensor = x + y if self.is_residual else y
-        return out
+        y = x if self.expand is None else F.relu6(self.expand(x), inplace=True)
+        out: Tensor = self.project(F.relu6(self.depthwise(y), inplace=True))
+        return out.add_(x) if self.is_residual else out
 
 
 class SameConv(nn.Conv2d):
@@ -118,10 +118,12 @@ class SameConv(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         k, s = self.kernel_size[0], self.stride[0]
-        if k > 1:
-            h, w = (max((math.ceil(n / s) - 1) * s + k - n, 0) for n in x.shape[-2:])
-            x = F.pad(x, (w // 2, w - w // 2, h // 2, h - h // 2))
-        return F.conv2d(x, self.weight, self.bias, self.stride, groups=self.groups)
+        if k == 1:  # a product with each pixel, which lies as one row where channels are last
+            return F.linear(x.permute(0, 2, 3, 1), self.weight.flatten(1), self.bias).permute(0, 3, 1, 2)
+        h, w = (max((math.ceil(n / s) - 1) * s + k - n, 0) for n in x.shape[-2:])
+        if h % 2 or w % 2:
+            x, h, w = F.pad(x, (w // 2, w - w // 2, h // 2, h - h // 2)), 0, 0
+        return F.conv2d(x, self.weight, self.bias, self.stride, (h // 2, w // 2), groups=self.groups)
 
 
 def round_channels(wanted: float, divisor: int = 8) -> int:

@@ -1,0 +1,185 @@
+"""Prototypes and their refinement, against slow twins and closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from pools import slow_length, slow_lengths, task
+
+from sala.belonging import fitted_to
+from sala.points import normalised, unit
+from sala.refining import (
+    HUB_IMAGES,
+    HUB_SHARE,
+    USUAL_PAIR,
+    Refined,
+    first_prototypes,
+    hubs_of,
+    pair_similarity,
+    refine,
+    relative_lengths,
+    without_themselves,
+)
+
+STEPS = {"sharpness": 20.0, "labelled_weight": 2.0}
+
+
+def test_refinement_equals_its_slow_twin() -> None:
+    """Eq. in `refine`, one image at a time."""
+    support, labels, pool, _ = task(noise=0.4)
+    x, s = (normalised(torch.from_numpy(part), torch.zeros(64), torch.ones(64)) for part in (pool, support))
+    y = torch.from_numpy(labels)
+    own = torch.zeros(len(x), 4)
+    sums = torch.stack([s[y == c].sum(0) for c in range(4)])
+    counts, weight = np.bincount(labels), STEPS["labelled_weight"]
+    first = [length * f / f.norm() for length, f in zip(slow_lengths(s, labels), sums, strict=True)]
+    nearest = [sorted((float(u @ f) for u in x), reverse=True)[:HUB_IMAGES] for f in first]
+    hubs = [HUB_SHARE * (np.mean(n) - np.mean(nearest)) for n in nearest]
+
+    def known(slow: torch.Tensor, anchor: float) -> tuple[torch.Tensor, torch.Tensor, float]:
+        numbers = [
+            (weight * n + float(own[:, c].sum())) ** 2 / (weight**2 * n + float(own[:, c].square().sum()))
+            for c, n in enumerate(counts)
+        ]
+        lengths = [slow_length(s, labels, n, float(np.mean(numbers))) for n in numbers]
+        lengths_without = slow_lengths(s, labels, n_less=1)
+
+        def similarity(u: torch.Tensor, total: torch.Tensor, f: torch.Tensor, c: int) -> torch.Tensor:
+            refined = lengths[c] * (u @ total) / total.norm()
+            return (1 - anchor) * refined + anchor * (u @ f)
+
+        similar = torch.stack(
+            [
+                torch.stack([similarity(u, slow[c] - w[c] * u, first[c], c) for c in range(4)])
+                for u, w in zip(x, own, strict=True)
+            ]
+        )
+        best = []
+        for v, c in zip(s, labels, strict=True):
+            if (labels == c).sum() > 1:
+                each = [similarity(v, slow[i], first[i], i) for i in range(4)]
+                rest = sums[c] - v
+                each[c] = similarity(v, slow[c] - weight * v, lengths_without[c] * rest / rest.norm(), c)
+                best.append(max(each))
+        ranked = similar.sort(-1).values
+        found = fitted_to(ranked[:, -1], ranked[:, -2], torch.stack(best), n_way=4, n_shot=7 / 4)
+        assert found.left_out is not None
+        return similar, found.known(ranked[:, -1]), found.none_share
+
+    slow = weight * sums
+    _, was_known, junk = known(slow, anchor=1.0)
+    for step in range(3):
+        anchor = junk**2 if step else 1.0
+        similar, now, _ = known(slow, anchor)
+        slow = weight * sums.clone()
+        for i, (u, row, g, before) in enumerate(zip(x, similar, now, was_known, strict=True)):
+            e = (STEPS["sharpness"] * (row - anchor * torch.tensor(hubs))).exp()
+            p = e / e.sum()
+            own[i] = p * g * before**junk
+            slow += own[i][:, None] * u
+    found = refine(x, s, y, n_steps=3, **STEPS)
+    assert found.anchor == pytest.approx(junk**2, rel=1e-4)
+    torch.testing.assert_close(found.sums, slow, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(found.weights, own, atol=1e-3, rtol=1e-3)
+
+
+def test_an_image_is_compared_with_prototypes_that_it_has_no_part_in() -> None:
+    g = torch.Generator().manual_seed(0)
+    points = unit(torch.randn(6, 5, generator=g, dtype=torch.float64))
+    weights, rest = (
+        torch.rand(6, 2, generator=g, dtype=torch.float64),
+        torch.randn(2, 5, generator=g, dtype=torch.float64),
+    )
+    points[3], weights[3] = 0.0, 0.0  # an image exactly at the centre
+    sums = rest + weights.T @ points
+    slow = [
+        [u @ unit(S - w * u) for S, w in zip(sums, row, strict=True)] for u, row in zip(points, weights, strict=True)
+    ]
+    torch.testing.assert_close(without_themselves(points, sums, weights), torch.tensor(slow, dtype=torch.float64))
+    alone = without_themselves(points[:1], 0.7 * points[:1], torch.tensor([[0.7]], dtype=torch.float64))
+    assert alone.isfinite().all()  # a class that is nothing but this image
+
+
+def compared(x: torch.Tensor, y: torch.Tensor, weights: torch.Tensor) -> Refined:
+    """Prototypes of labelled images that count 2, and of a pool with these weights along the first axis."""
+    sums = torch.stack([x[y == c].sum(0) for c in range(int(y.max()) + 1)])
+    pool = torch.eye(x.shape[1], dtype=x.dtype)[:1].repeat(len(weights), 1)
+    used = torch.ones(len(weights), dtype=torch.bool)
+    hubs = torch.zeros(len(sums))
+    return Refined(x, y, first_prototypes(x, y), hubs, 2 * sums + weights.T @ pool, 2.0, weights, 0.3, used)
+
+
+def test_a_labelled_image_is_compared_with_prototypes_without_it() -> None:
+    x = unit(torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
+    y = torch.tensor([0, 0, 0, 1, 1])
+    found = compared(x, y, torch.zeros(0, 2, dtype=torch.float64))
+    similar = found.held_out(anchor=0.3)
+    lengths, without = slow_lengths(x, y.numpy()), slow_lengths(x, y.numpy(), n_less=1)
+    rest, other = float(x[0] @ unit(x[1] + x[2])), float(x[0] @ unit(x[3] + x[4]))
+    assert similar[0, 0] == pytest.approx((0.7 * lengths[0] + 0.3 * without[0]) * rest)
+    assert similar[3, 1] == pytest.approx((0.7 * lengths[1] + 0.3 * without[1]) * float(x[3] @ x[4]))
+    assert similar[0, 1] == pytest.approx(lengths[1] * other)
+
+
+def test_classes_of_one_image_are_not_left_out() -> None:
+    found = compared(torch.eye(3), torch.arange(3), torch.zeros(0, 3))
+    assert found.held_out(anchor=0.3).shape == (0, 3)
+
+
+def test_with_equally_many_labelled_images_prototypes_are_directions() -> None:
+    x, y = unit(torch.randn(6, 4, generator=torch.Generator().manual_seed(0))), torch.tensor([0, 1, 2, 2, 1, 0])
+    assert torch.equal(relative_lengths(y.bincount(), pair_similarity(x, y)), torch.ones(3))
+    assert torch.equal(first_prototypes(x, y), unit(torch.stack([x[y == c].sum(0) for c in range(3)])))
+
+
+def test_an_image_is_as_similar_to_a_class_of_one_as_to_a_class_of_ten() -> None:
+    """On average, over many classes of the same kind."""
+    g = torch.Generator().manual_seed(0)
+    n_way, d = 200, 400
+    counts = torch.tensor([1, 10] * (n_way // 2))
+    y = torch.arange(n_way).repeat_interleave(counts)
+    middles = unit(torch.randn(n_way, d, generator=g))
+
+    def images(labels: torch.Tensor) -> torch.Tensor:
+        return unit(middles[labels] + torch.randn(len(labels), d, generator=g) / d**0.5)
+
+    support, new = images(y), images(torch.arange(n_way))
+    own = (new * first_prototypes(support, y)).sum(-1)
+    few, many = own[0::2].mean().item(), own[1::2].mean().item()
+    assert few == pytest.approx(many, rel=0.02)
+    plain = (new * unit(torch.stack([support[y == c].sum(0) for c in range(n_way)]))).sum(-1)
+    assert plain[0::2].mean() < 0.8 * plain[1::2].mean()
+
+
+def test_a_prototype_of_many_images_of_the_pool_is_no_longer_than_their_mean() -> None:
+    x, y = torch.eye(4, dtype=torch.float64)[:2], torch.tensor([0, 1])
+    weights = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.5, 0.0]], dtype=torch.float64)
+    found = compared(x, y, weights)
+    number = (2 + 2.5) ** 2 / (4 + 2.25)  # of as many equal images; the other class has one
+    r = USUAL_PAIR  # there are no pairs
+    usual = r + (1 - r) / ((number + 1) / 2)
+    slow = [math.sqrt((r + (1 - r) / n) / usual) for n in (number, 1.0)]
+    np.testing.assert_allclose(found.lengths.numpy(), slow)
+    torch.testing.assert_close(found.prototypes.norm(dim=1), found.lengths)
+
+
+def test_an_odd_labelled_image_does_not_lose_its_class_to_one_that_is_near_everything() -> None:
+    """Two classes of images around (1, 0) and (0, 1); the example of the first is odd, that of the second in between."""
+    angles = torch.cat([torch.linspace(-5, 15, 20), torch.linspace(60, 90, 20)]).deg2rad()
+    pool = torch.stack([angles.cos(), angles.sin()], 1)
+    at = torch.tensor([-60.0, 50.0]).deg2rad()
+    first = torch.stack([at.cos(), at.sin()], 1)
+    similar = pool @ first.T
+    assert (similar[:20].argmax(-1) == 1).all()
+    assert (similar - hubs_of(similar))[:8].argmax(-1).tolist() == [0] * 8
+    assert hubs_of(similar).sum().abs() < 1e-6
+
+
+def test_hubs_of_an_empty_pool_are_zero() -> None:
+    assert hubs_of(torch.zeros(0, 3)).tolist() == [0.0] * 3
+    found = refine(torch.zeros(0, 3), torch.eye(3), torch.arange(3), n_steps=4, **STEPS)
+    torch.testing.assert_close(found.prototypes, torch.eye(3))
+    assert found.anchor < 0.05
