@@ -6,6 +6,7 @@ import base64
 import io
 import os
 import sqlite3
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from PIL import Image
 import sala
 from sala.encoders import EmbedProgress, embed_files, open_encoder, read_features
 from sala.encoders.cache import FeatureCache
-from sala.encoders.lite import LITE, EfficientNetLite, fold, lite_weights, round_channels
+from sala.encoders.lite import LITE, EfficientNetLite, SameConv, fold, lite_weights, round_channels
 from sala.errors import SalaError
 
 
@@ -289,3 +290,46 @@ def test_photos_of_one_class_are_alike(lite0: object, real_data: Path) -> None:
     x = x - x.mean(0)
     similar = x @ x.T - 1e9 * np.eye(4)
     assert similar.argmax(1).tolist() == [1, 0, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "size"), [(1, 1, 5), (3, 1, 6), (3, 2, 6), (3, 2, 7), (5, 2, 7), (5, 2, 8)]
+)
+def test_convolutions_are_padded_as_tensorflow_pads(kernel: int, stride: int, size: int) -> None:
+    """ceil(size / stride) pixels come out; the odd pixel of padding is right and below."""
+    conv = SameConv(4, 3, kernel, stride=stride).double()
+    x = torch.randn(2, 4, size, size, dtype=torch.float64)
+    wanted = -(-size // stride)
+    missing = max((wanted - 1) * stride + kernel - size, 0)
+    padded = torch.zeros(2, 4, size + missing, size + missing, dtype=torch.float64)
+    padded[..., missing // 2 : missing // 2 + size, missing // 2 : missing // 2 + size] = x
+    slow = torch.nn.functional.conv2d(padded, conv.weight, conv.bias, stride)
+    assert slow.shape[-1] == wanted
+    torch.testing.assert_close(conv(x), slow)
+
+
+def test_features_of_an_image_do_not_depend_on_the_others(lite0: object) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (6, 224, 224, 3)).astype(np.uint8)
+    together = lite0.embed(images)  # type: ignore[attr-defined]
+    alone = np.concatenate([lite0.embed(image[None]) for image in images])  # type: ignore[attr-defined]
+    np.testing.assert_allclose(together, alone, atol=1e-4)
+
+
+def test_a_cache_that_fails_on_the_way_is_told_in_the_end(tmp_path: Path) -> None:
+    store = FeatureCache("x", tmp_path)
+    with sqlite3.connect(store.path) as database:
+        database.execute("DROP TABLE features")
+    database.close()
+    with pytest.warns(UserWarning, match="features cannot be kept in"):
+        embedded = embed_files(some_images(tmp_path, 40), MeanColour(), cache=store)
+    assert len(embedded.features) == 40
+
+
+def test_decoding_on_many_threads_leaves_the_filters_of_warnings_as_they_were(tmp_path: Path) -> None:
+    paths, before = some_images(tmp_path, 100), list(warnings.filters)
+    (tmp_path / "broken.png").write_bytes(b"no")
+    embedded = embed_files([*paths, tmp_path / "broken.png"], MeanColour(), cache=False)
+    assert warnings.filters == before
+    assert embedded.kept.tolist() == list(range(100)) and list(embedded.set_aside) == [100]
+    one_by_one = np.concatenate([embed_files([path], MeanColour(), cache=False).features for path in paths])
+    np.testing.assert_array_equal(embedded.features, one_by_one)

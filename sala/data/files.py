@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import threading
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -175,8 +176,7 @@ def decode(content: bytes, where: str, *, image_size: int, mode: str) -> NDArray
 def open_image(content: bytes, where: str, *, image_size: int, mode: str) -> Image.Image:
     """An encoded image, upright, in its own proportions; where that is quicker, smaller, but not below `image_size`."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd metadata is not an error, and sizes are checked below
+        with _quiet:  # odd metadata is not an error, and sizes are checked below
             image: Image.Image = Image.open(io.BytesIO(content), formats=IMAGE_FORMATS)
             _check_size(image, where)
             image.draft(mode, (image_size, image_size))  # JPEG: decoded at a fraction of the size, not below the target
@@ -192,6 +192,30 @@ def open_image(content: bytes, where: str, *, image_size: int, mode: str) -> Ima
         raise
     except Exception as error:  # Pillow's decoders raise nearly anything on broken files
         raise SalaError(f"{where} is not a readable image ({error}); replace or remove it") from None
+
+
+class _Quiet:
+    """No warnings as long as any thread is in it: filters of warnings are the whole process's."""
+
+    def __init__(self) -> None:
+        self._lock, self._n_inside = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._n_inside += 1
+            if self._n_inside == 1:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.simplefilter("ignore")
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                self._filters.__exit__(None, None, None)
+
+
+_quiet = _Quiet()
 
 
 def _upright(image: Image.Image) -> Image.Image:

@@ -33,6 +33,7 @@ class FeatureCache:
     def __init__(self, identity: str, folder: Path | None = None):
         self.path = (folder or cache_folder() / "embeddings") / f"{identity}.sqlite"
         self._database = _open(self.path)
+        self._trouble: Exception | None = None
 
     def known_hash(self, path: Path) -> bytes | None:
         """The content hash of a file that has not changed since it was last read."""
@@ -58,8 +59,14 @@ class FeatureCache:
                 self._database.executemany("INSERT OR REPLACE INTO features VALUES (?, ?)", rows)
                 self._database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", files)
         except sqlite3.Error as error:  # a full disk, another process for too long: this run does without
-            _warn(self.path, error)
+            self._trouble = error
             self.close()
+
+    def tell(self) -> None:
+        """Warn of what went wrong since. Not when it does: while images are decoded, no warning is heard."""
+        if self._trouble is not None:
+            _warn(self.path, self._trouble)
+            self._trouble = None
 
     def close(self) -> None:
         if self._database is not None:
@@ -72,7 +79,7 @@ class FeatureCache:
         try:
             row: tuple[Any, ...] | None = self._database.execute(query, (key,)).fetchone()
         except sqlite3.Error as error:
-            _warn(self.path, error)
+            self._trouble = error
             self.close()
             return None
         return row

@@ -1,9 +1,13 @@
-"""Files to features: from the cache where they are there, else through the encoder, a batch at a time."""
+"""Files to features: from the cache where they are there, else through the encoder, a batch at a time.
+
+Images of the next batch are decoded, on all cores, while one is embedded: large photos take longer to decode than to embed.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,14 +45,14 @@ class EmbeddedFiles:
 
 @dataclass(frozen=True)
 class _Read:
-    """A file on its way: its features if they are known, else its pixels, else what is wrong with it."""
+    """A file on its way: its features if they are known, else its pixels to come, else what is wrong with it."""
 
     index: int
     path: Path
     stat: os.stat_result | None = None
     digest: bytes | None = None
     features: NDArray[np.float32] | None = None
-    image: NDArray[np.uint8] | None = None
+    image: Future[NDArray[np.uint8]] | None = None
     problem: str | None = None
 
 
@@ -66,23 +70,27 @@ def embed_files(
     rows: dict[int, NDArray[np.float32]] = {}
     set_aside: dict[int, str] = {}
     n_cached = 0
+    decoders = ThreadPoolExecutor()
     try:
-        for batch in _batches(_read(i, Path(path), encoder, store) for i, path in enumerate(paths)):
+        for batch in _ahead(_batches(_read(i, Path(path), encoder, store, decoders) for i, path in enumerate(paths))):
             rows |= {read.index: read.features for read in batch if read.features is not None}
             n_cached += sum(read.features is not None for read in batch)
-            fresh = _embed_batch(batch, encoder)
-            rows |= fresh
             set_aside |= {read.index: read.problem for read in batch if read.problem is not None}
+            fresh = _embed_batch(batch, encoder, set_aside)
+            rows |= fresh
             if store:
                 store.add([(r.path, r.stat, r.digest, fresh.get(r.index)) for r in batch
-                           if r.stat is not None and r.digest is not None])  # fmt: skip
+                           if r.stat is not None and r.digest is not None and r.index not in set_aside])  # fmt: skip
             if progress:
                 progress(EmbedProgress(batch[-1].index + 1, len(paths), n_cached, len(set_aside)))
     finally:
+        decoders.shutdown(cancel_futures=True)
+        if store:
+            store.tell()
         if store and cache is True:
             store.close()
     kept = np.array(sorted(rows), np.int64)
-    return EmbeddedFiles(_stack([rows[i] for i in kept]), kept, set_aside, n_cached)
+    return EmbeddedFiles(_stack([rows[i] for i in kept]), kept, dict(sorted(set_aside.items())), n_cached)
 
 
 def _batches(reads: Iterator[_Read]) -> Iterator[list[_Read]]:
@@ -99,7 +107,16 @@ def _batches(reads: Iterator[_Read]) -> Iterator[list[_Read]]:
         yield batch
 
 
-def _read(index: int, path: Path, encoder: Encoder, store: FeatureCache | None) -> _Read:
+def _ahead(batches: Iterator[list[_Read]]) -> Iterator[list[_Read]]:
+    """Each, when the next is on its way."""
+    batch = next(batches, None)
+    while batch is not None:
+        following = next(batches, None)
+        yield batch
+        batch = following
+
+
+def _read(index: int, path: Path, encoder: Encoder, store: FeatureCache | None, decoders: ThreadPoolExecutor) -> _Read:
     """A file that the cache knows is not read; one that only its content is known of is not decoded."""
     if store and (digest := store.known_hash(path)) and (known := store.features(digest)) is not None:
         return _Read(index, path, features=known)
@@ -111,18 +128,25 @@ def _read(index: int, path: Path, encoder: Encoder, store: FeatureCache | None) 
         if store and (known := store.features(digest)) is not None:
             return _Read(index, path, stat, digest, features=known)
         where = printable(str(path))
-        image = decode(content, where, image_size=encoder.image_size, mode=encoder.mode)
+        image = decoders.submit(decode, content, where, image_size=encoder.image_size, mode=encoder.mode)
     except (SalaError, OSError, ValueError) as error:  # ValueError: a NUL in the name
         return _Read(index, path, problem=str(error))
     return _Read(index, path, stat, digest, image=image)
 
 
-def _embed_batch(batch: list[_Read], encoder: Encoder) -> dict[int, NDArray[np.float32]]:
-    fresh = [(read.index, read.image) for read in batch if read.image is not None]
-    if not fresh:
+def _embed_batch(batch: list[_Read], encoder: Encoder, set_aside: dict[int, str]) -> dict[int, NDArray[np.float32]]:
+    """Features by index; what cannot be decoded is added to those set aside."""
+    images: dict[int, NDArray[np.uint8]] = {}
+    for read in batch:
+        if read.image is not None:
+            try:
+                images[read.index] = read.image.result()
+            except SalaError as error:
+                set_aside[read.index] = str(error)
+    if not images:
         return {}
-    features = encoder.embed(np.stack([image for _, image in fresh]))
-    return {index: row for (index, _), row in zip(fresh, features, strict=True)}
+    features = encoder.embed(np.stack(list(images.values())))
+    return dict(zip(images, features, strict=True))
 
 
 def _look_up(paths: Sequence[Path | str], encoder: ReadyFeatures) -> EmbeddedFiles:
