@@ -124,12 +124,9 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
 # --- tasks to fit on
 
 
-LEVELS = [
-    (1.0, 0, 0, 0),
-    (0.5, 0.3, 0.2, 0),
-    (0.2, 0.3, 0.35, 0.15),
-    (0, 0.2, 0.5, 0.3),
-]  # shares of `mixtures`: hard first
+LEVELS = [  # shares of `mixtures`, hard first
+    (1.0, 0, 0, 0), (0.5, 0.3, 0.2, 0), (0.2, 0.3, 0.35, 0.15), (0, 0.2, 0.5, 0.3), (0, 0, 0.3, 0.7),
+]  # fmt: skip
 
 
 def random_draws(
@@ -138,8 +135,7 @@ def random_draws(
     n_draws: int,
     seed: int,
     sizes: tuple[int, ...] = (8, 15, 25, 40),
-    n_rows: int = N_ROWS,
-    n_levels: int = 3,
+    n_levels: int = 4,
 ) -> Iterator[Draw]:
     """Tasks of many kinds: few and many classes, one and several shots, equal and unequal sizes, no junk and mostly junk, from
     many classes or from few, hard and easier ones; of one level the images are as they are."""
@@ -155,7 +151,7 @@ def random_draws(
         n_shot = int(rng.choice([1, 1, 1, 2, 3, 5, 8]))
         level, wide = int(rng.integers(n_levels)), 2 if n_levels > 1 else 1  # some classes are easier than others
         shares = {name: LEVELS[level + int(rng.integers(wide))] for name in among}
-        points, grouped = mixtures(rng, features, names, shares, n_rows)
+        points, grouped = mixtures(rng, features, names, shares, n_rows=size + n_shot)
         yield from draws(
             points, grouped, among, np.empty(0, int), n_shot=n_shot, sizes=in_pool,
             n_junk=round(sum(in_pool) * share / (1 - share)), n_draws=1, seed=int(rng.integers(2**31)),
@@ -167,7 +163,7 @@ def tasks(root: Path, n_draws: int, seed: int) -> dict[str, list[Draw]]:
     photos = tiny(root, N_IMAGES, split={"train", "val"})
     return {
         "photos": list(random_draws(*photos, n_draws, seed)),
-        "characters": list(random_draws(*characters(root), n_draws // 2, seed, (4, 6, 9, 12), n_rows=20, n_levels=1)),
+        "characters": list(random_draws(*characters(root), n_draws // 2, seed, (4, 6, 9, 12), n_levels=1)),
     }
 
 
