@@ -1,6 +1,8 @@
-"""Puts the tables of results/ into README.md and docs/results.md, between the marks that name them:
+"""Puts the tables of results/ into README.md, docs/results.md and docs/practice.md, between the marks that name them:
 
     <!-- table: table1 omniglot -->
+    <!-- end -->
+    <!-- practice: goals -->
     <!-- end -->
 
 `python docs/fill.py` writes, `python docs/fill.py --check` fails if a page does not show what results/ has.
@@ -12,11 +14,14 @@ import re
 import sys
 from pathlib import Path
 
+from practice_tables import practice_table
+
 from sala import tables
 
 ROOT = Path(__file__).parent.parent
-PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md", ROOT / "docs" / "practice.md")
 MARK = re.compile(r"(<!-- table: (\w+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+PRACTICE_MARK = re.compile(r"(<!-- practice: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def table(name: str, dataset: str) -> str:
@@ -27,7 +32,8 @@ def table(name: str, dataset: str) -> str:
 
 
 def filled(text: str) -> str:
-    return MARK.sub(lambda m: m[1] + table(m[2], m[3]) + m[4], text)
+    text = MARK.sub(lambda m: m[1] + table(m[2], m[3]) + m[4], text)
+    return PRACTICE_MARK.sub(lambda m: m[1] + practice_table(m[2]) + m[3], text)
 
 
 if __name__ == "__main__":
