@@ -35,7 +35,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import NearestCentroid
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 
-from sala.belonging import aside_threshold
+from sala.aside import aside_threshold
 from sala.data.files import Tree
 from sala.encoders import EmbedProgress, embed_files, open_encoder
 from sala.engine import EngineConfig, fit_labels
@@ -181,7 +181,8 @@ def measure_sala(made: list[Draw], used: EngineConfig | None = None) -> dict[str
     for draw in made:
         known = draw.truth >= 0
         for prefix, n_steps in (("", config.n_steps), ("plain_", 0)):
-            pool = fit_labels(draw.support, draw.labels, draw.pool, config=replace(config, n_steps=n_steps)).pool
+            fitted = fit_labels(draw.support, draw.labels, draw.pool, config=replace(config, n_steps=n_steps))
+            pool = fitted.pool
             ours[f"{prefix}accuracy"].append(100 * float((pool.label == draw.truth)[known].mean()))
             ours[f"{prefix}auroc"].append(float(roc_auc_score(~known, pool.none_score)) if not known.all() else np.nan)
             if not prefix:
@@ -190,7 +191,7 @@ def measure_sala(made: list[Draw], used: EngineConfig | None = None) -> dict[str
                 ours["ece_in_hindsight"].append(expected_calibration_error(at_the_best_temperature(p, truth), truth))
                 ours["ece_by_chance"].append(by_chance(p))
                 together.append((p.max(1), p.argmax(1) == truth))
-                is_aside = set_aside(pool.none_score)
+                is_aside = set_aside(pool.none_score, fitted.left_out_none)
                 aside += is_aside.sum(), (is_aside & ~known).sum(), (~known).sum()
                 is_sure = ~is_aside & (pool.probabilities.max(1) * (1 - pool.none_score) >= ASKED)
                 sure += is_sure.sum(), (is_sure & (pool.label == draw.truth)).sum(), len(known)
@@ -257,9 +258,9 @@ def with_differences(sala: dict[str, Any], others: dict[str, list[float]]) -> di
     }
 
 
-def set_aside(none_score: np.ndarray) -> np.ndarray:
+def set_aside(none_score: np.ndarray, left_out: np.ndarray) -> np.ndarray:
     """As `sala label` does."""
-    return none_score > aside_threshold(none_score, ASKED)
+    return none_score > aside_threshold(none_score, ASKED, left_out)
 
 
 def measure(root: Path, n_draws: int, seed: int, shots: list[int], only_sala: bool, anew: bool) -> None:

@@ -312,7 +312,8 @@ class PoolSimilarities:
     is_junk: np.ndarray
     counts: float
 
-    def fitted(self, trust: float, pull: float) -> tuple[torch.Tensor, Belonging]:
+    def fitted(self, trust: float, pull: float) -> tuple[torch.Tensor, torch.Tensor, Belonging]:
+        """Similarities of the pool's images and of labelled ones that were left out, and what they are judged by."""
         second = trust * second_best(self.refined.pool) + (1 - trust) * second_best(self.first.pool)
         similarity, held_out = (
             known_similarity(*(getattr(to, part) for to in (self.first, self.refined, self.others)), trust, pull)
@@ -320,7 +321,8 @@ class PoolSimilarities:
         )
         second -= pull * best_other(self.others.pool)
         described = self.described
-        return similarity, fitted_to(similarity, second, held_out, described.n_way, described.n_shot, trust, pull)
+        found = fitted_to(similarity, second, held_out, described.n_way, described.n_shot, trust, pull)
+        return similarity, held_out, found
 
 
 def evidence_of(pools: list[PoolSimilarities]) -> np.ndarray:
@@ -331,7 +333,7 @@ def evidence_of(pools: list[PoolSimilarities]) -> np.ndarray:
     for pool in pools:
         share = pool.is_junk.mean()
         for trust, pull in ((0.0, 0.0), (trusted(share), 0.0), (trusted(share), pulled(share, pool.described.n_way))):
-            similarity, found = pool.fitted(trust, pull)
+            similarity, _, found = pool.fitted(trust, pull)
             u = found.position(similarity).double().numpy()
             described = (found.high, np.log(found.n_way), np.log(found.n_shot), found.middle, found.left_out or 0.0)
             v = [u, *(np.full(len(u), x) for x in described)]
@@ -363,12 +365,12 @@ def none_quality(pools: list[PoolSimilarities]) -> dict[str, float]:
     n_aside = n_right = n_junk = 0
     gaps, brier, auroc = [], [], []
     for pool in pools:
-        _, before = pool.fitted(0.0, 0.0)
+        _, _, before = pool.fitted(0.0, 0.0)
         trust = trusted(before.none_share)
-        _, before = pool.fitted(trust, 0.0)
-        similarity, found = pool.fitted(trust, pulled(before.none_share, before.n_way))
+        _, _, before = pool.fitted(trust, 0.0)
+        similarity, held_out, found = pool.fitted(trust, pulled(before.none_share, before.n_way))
         score = found.none(similarity).numpy()
-        is_aside = set_aside(score)
+        is_aside = set_aside(score, found.none(held_out).numpy())
         n_aside, n_right = n_aside + is_aside.sum(), n_right + (is_aside & pool.is_junk).sum()
         n_junk += pool.is_junk.sum()
         gaps.append(abs(found.none_share - pool.is_junk.mean()))

@@ -2,8 +2,8 @@
 
 `belonging` describes a pool without a label: the probability of each image to be of a class, and the share of those that
 are of none. During refinement it decides how much an image may move the prototypes. In the end what seems to be junk gets
-prototypes of its own (`other_prototypes`), and with them `belonging_beside` says what is junk, which
-`aside_threshold` sets aside at a chosen precision.
+prototypes of its own (`other_prototypes`), and with them `belonging_beside` says what is junk, which sala/aside.py sets
+aside at a chosen precision.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-
-from sala.errors import SalaError
 
 # Of `Belonging.evidence`, fitted on other data (docs/practice.md): of 1; u, h, k, s, q, l; and their products uu, uh, ... ll
 ONE_CLASS: tuple[float, ...] = (
@@ -227,30 +224,3 @@ def fitted_to(
 
 def at(values: Tensor, quantile: float) -> float:
     return float(values.kthvalue(1 + int(quantile * (len(values) - 1))).values)
-
-
-def none_threshold(none_score: NDArray[np.float32], precision: float = 0.9) -> float:
-    """The lowest score such that of the images which score higher the wanted share is expected to be of no class.
-
-    Infinite where no image is that surely junk.
-    """
-    if not 0 < precision <= 1:
-        raise SalaError(f"precision is a share above 0 and up to 1; got {precision:g}")
-    falling = np.sort(np.asarray(none_score, np.float64))[::-1]
-    expected = np.cumsum(falling) / np.arange(1, len(falling) + 1)
-    n_aside = int((expected >= precision).sum())  # expected falls: a running mean of falling numbers
-    if n_aside == 0:
-        return math.inf
-    last = float(falling[n_aside - 1])
-    if n_aside < len(falling) and falling[n_aside] == last:  # equals go together, and together they are too many
-        return last
-    return float(
-        np.nextafter(np.float32(last), np.float32(-math.inf))
-    )  # float32, as the scores that are compared with it
-
-
-def aside_threshold(none_score: NDArray[np.float32], precision: float = 0.9) -> float:
-    """What scores higher is set aside as junk: as `none_threshold` says, but always an image whose score is above the
-    precision by itself, and never one that is more probably of a class: where junk is told apart without doubt, the
-    share must not be filled up with images that are surely of a class."""
-    return max(min(none_threshold(none_score, precision), precision), 0.5)

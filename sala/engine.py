@@ -12,7 +12,8 @@ The interface, all of it on features `[n, d]` of any encoder and any scale:
     fitted.held_out                                              # HeldOut: labelled images without themselves, for reliability
     fitted.model                                                 # LabelModel: predicts on new features
     model.predict(features) -> PoolLabels;  model.save(path);  LabelModel.load(path)
-    sala.belonging.aside_threshold(none_score, precision=0.9)    # set aside what scores higher: so many of them are junk
+    sala.aside.aside_threshold(none_score, precision=0.9, left_out=fitted.left_out_none)
+                                                                 # set aside what scores higher: so many of them are junk
 
 How it works. Features are centred by the mean of all of them, divided by how much each differs between them, and each image's
 are scaled to length 1 (sala/points.py), so that a product of two is a similarity.
@@ -172,6 +173,7 @@ class HeldOut:
 
     probabilities: Floats  # [m, k]
     labels: NDArray[np.int64]  # [m]
+    none_score: Floats  # [m]
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,13 @@ class Fitted:
     model: LabelModel
     pool: PoolLabels
     held_out: HeldOut
+
+    @property
+    def left_out_none(self) -> Floats:  # [m]
+        """None-of-these scores of labelled images that were left out, for `sala.aside`. None where a class has one image
+        alone, since such a class has a worse prototype than those that would speak for it."""
+        is_of_all = len(np.unique(self.held_out.labels)) == len(self.model.classes)
+        return self.held_out.none_score if is_of_all else self.held_out.none_score[:0]
 
 
 @torch.inference_mode()
@@ -226,7 +235,8 @@ def fit_labels(
         names, centre, spread, found.first, found.hubs, found.prototypes, others, membership, found.anchor, beta, config
     )
     described = model._describe(points, to_first, to_refined)
-    left_out = HeldOut((beta * held_out).softmax(-1).numpy(), y[rows].numpy())
+    left_out_none = membership.none_of(by_first.held_out, by_refined.held_out, to_others.held_out)
+    left_out = HeldOut((beta * held_out).softmax(-1).numpy(), y[rows].numpy(), left_out_none.numpy())
     return Fitted(model, PoolLabels(**(vars(described) | {"used": found.used.numpy()})), left_out)
 
 

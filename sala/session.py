@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.belonging import aside_threshold
+from sala.aside import aside_threshold
 from sala.collection import Collection
 from sala.encoders.base import Features
 from sala.engine import PoolLabels, fit_labels
@@ -206,7 +206,8 @@ class Session:
             y = np.searchsorted(active, state.given[labelled])
             names = [state.names[c] for c in active]
             fitted = fit_labels(self.features[labelled], y, self.features[rows], classes=names)
-            columns.fill(rows, active, fitted.pool, aside_threshold(fitted.pool.none_score, self.precision))
+            aside = aside_threshold(fitted.pool.none_score, self.precision, fitted.left_out_none)
+            columns.fill(rows, active, fitted.pool, aside)
             columns.spread(self._first)
         return Snapshot(
             version, tuple(state.names), state.given, columns.label, columns.runner_up, columns.probability,

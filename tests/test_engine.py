@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 import torch
 from pools import blobs, directions, slow_lengths, task
+from scipy.stats import t as student
 
+from sala.aside import aside_threshold, left_out_threshold, none_threshold
 from sala.belonging import (
     ONE_CLASS,
     ONE_SHOT,
     SHOTS,
     Belonging,
     Similarities,
-    aside_threshold,
     belonging,
     belonging_beside,
     belonging_by,
     fitted_to,
-    none_threshold,
     other_prototypes,
     pulled,
     trusted,
@@ -410,3 +410,38 @@ def test_what_is_probably_of_a_class_is_never_set_aside() -> None:
     assert (scores > none_threshold(scores, 0.9)).all()
     assert (scores > aside_threshold(scores, 0.9)).sum() == 90
     assert (np.array([0.93, 0.2], np.float32) > aside_threshold(np.array([0.93, 0.2], np.float32), 0.9)).sum() == 1
+
+
+def test_left_out_images_tell_how_much_of_what_scores_high_is_of_a_class() -> None:
+    """200 images of classes score as the 100 that are left out do, 50 of junk score higher."""
+    rng = np.random.default_rng(0)
+
+    def scores(odds: np.ndarray) -> np.ndarray:
+        return (1 / (1 + np.exp(-odds))).astype(np.float32)
+
+    known, junk, left_out = (scores(rng.normal(mean, 1.0, n)) for mean, n in ((-2, 200), (1.5, 50), (-2, 100)))
+    pool = np.concatenate([known, junk])
+    threshold = left_out_threshold(pool, left_out, 0.9)
+    slow = []
+    odds = np.log(left_out / (1 - left_out.astype(np.float64)))
+    for s in pool.astype(np.float64):
+        z = (math.log(s / (1 - s)) - odds.mean()) / (odds.std(ddof=1) * math.sqrt(1.01))
+        tail = max(float(student.sf(z, 99)), (sum(left_out >= s) + 1) / 101)
+        if 1 - 250 * tail / sum(pool >= s) >= 0.9:
+            slow.append(s)
+    assert (pool > threshold).sum() == (pool >= min(slow)).sum()
+    aside = pool > aside_threshold(pool, 0.9, left_out)
+    assert aside[200:].mean() > 0.6 and aside[200:].sum() >= 0.85 * aside.sum()
+    assert aside.sum() > (pool > aside_threshold(pool, 0.9)).sum()
+    assert left_out_threshold(known, left_out, 0.9) == np.inf  # nothing but images of classes
+    assert left_out_threshold(pool, left_out[:7], 0.9) == np.inf  # too few to tell
+    assert left_out_threshold(pool[:0], left_out, 0.9) == np.inf
+    assert (pool > left_out_threshold(pool, np.full(20, 0.1, np.float32), 0.9))[200:].any()  # all alike
+
+
+def test_left_out_images_speak_for_all_classes_or_for_none() -> None:
+    pool, _ = blobs([30, 30, 30], n_junk=20)
+    for counts, n in (([3, 2, 4], 9), ([3, 1, 4], 0), ([1, 1, 1], 0)):
+        fitted = fit_labels(*blobs(counts, seed=1), pool)
+        assert len(fitted.left_out_none) == n
+        assert len(fitted.held_out.none_score) == sum(c for c in counts if c > 1)

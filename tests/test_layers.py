@@ -10,12 +10,12 @@ import sala
 ROOT = Path(sala.__file__).parent
 # A room imports only rooms before it in this list.
 ORDER = [
-    "errors", "heap", "cache", "ranks", "episode", "data", "protocol", "jit", "jit_first", "jit_draw", "jit_task", "kernels",
-    "sampler", "backbones", "stages", "methods", "evaluate", "checkpoint", "train", "runconfig", "runlog", "runs",
-    "trained", "encoders", "belonging", "points", "refining", "engine", "estimator", "samples", "report", "figures", "page",
-    "labelling", "collection", "journal", "session", "projection", "downloads", "serve", "reproduce", "records", "sweep",
-    "tables", "publish", "demo", "bench", "bench_scale", "console", "cli_data", "cli_methods", "cli_bench", "cli_label", "cli_reproduce",
-    "cli_serve", "cli", "__main__",
+    "errors", "heap", "cache", "ranks", "episode", "data", "protocol", "jit", "jit_first", "jit_draw", "jit_task",
+    "kernels", "sampler", "backbones", "stages", "methods", "evaluate", "checkpoint", "train", "runconfig", "runlog",
+    "runs", "trained", "encoders", "belonging", "points", "aside", "refining", "engine", "estimator", "samples",
+    "report", "figures", "page", "labelling", "collection", "journal", "session", "projection", "downloads", "serve",
+    "reproduce", "records", "sweep", "tables", "publish", "demo", "bench", "bench_scale", "console", "cli_data",
+    "cli_methods", "cli_bench", "cli_label", "cli_reproduce", "cli_serve", "cli", "__main__",
 ]  # fmt: skip
 # methods know tensors only: no dataset, no sampler, no protocol
 FORBIDDEN = {"methods": {"data", "sampler", "protocol"}, "stages": {"data", "sampler", "protocol", "backbones"}}

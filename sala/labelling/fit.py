@@ -80,7 +80,7 @@ def label_folders(
     used = _distinct_examples(examples, embedded.kept[:n_labelled], first[:n_labelled], set_aside)
     fitted, distinct = _fit(used, embedded.features, first, n_labelled)
     columns = _spread(fitted, used, embedded.features, first, distinct, n_labelled)
-    thresholds = find_thresholds(columns, precision)
+    thresholds = find_thresholds(columns, precision, fitted.left_out_none)
     note = {
         "encoder": {"which": which, "name": encoder.name, "identity": encoder.identity},
         "thresholds": thresholds.to_json(),

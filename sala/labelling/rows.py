@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.belonging import aside_threshold
+from sala.aside import aside_threshold
 from sala.engine import PoolLabels
 from sala.points import Floats
 
@@ -92,7 +92,8 @@ def columns_of(pool: PoolLabels) -> Columns:
     return Columns(pool.label, best, pool.runner_up, pool.none_score, pool.used)
 
 
-def find_thresholds(columns: Columns, precision: float) -> Thresholds:
+def find_thresholds(columns: Columns, precision: float, left_out: Floats | None = None) -> Thresholds:
     """Of the images set aside as junk the wanted share is expected to be junk; each sure label is right with that probability.
-    Both are more probable than not."""
-    return Thresholds(precision, aside_threshold(columns.none_of_these, precision), max(precision, 0.5))
+    Both are more probable than not. `left_out` are scores of labelled images, each left out in turn."""
+    aside = aside_threshold(columns.none_of_these, precision, left_out)
+    return Thresholds(precision, aside, max(precision, 0.5))
