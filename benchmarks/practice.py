@@ -39,7 +39,7 @@ from sala.aside import aside_threshold
 from sala.data.files import Tree
 from sala.encoders import EmbedProgress, embed_files, open_encoder
 from sala.engine import EngineConfig, fit_labels
-from sala.points import centre_of, normalised, spread_of, to_tensor
+from sala.points import mean_of, normalised, spread_of, to_tensor
 
 BACKGROUND = "BACKGROUND_Google"
 ASKED = 0.9  # precision of what is set aside as junk: the command's default
@@ -237,7 +237,7 @@ def measure_others(made: list[Draw], before: dict[str, list[float]]) -> dict[str
 def same_scale(draw: Draw, without_spread: bool) -> tuple[np.ndarray, np.ndarray]:
     """Labelled features and the pool's, centred and scaled to length 1; without their spread as the engine has them."""
     parts = [to_tensor(draw.support), to_tensor(draw.pool)]
-    centre = centre_of(parts)
+    centre = mean_of(parts)
     spread = spread_of(parts, centre) if without_spread else torch.ones_like(centre)
     x, p = (normalised(part, centre, spread).numpy() for part in parts)
     return x, p

@@ -81,7 +81,7 @@ def mixtures(
     for name, p in shares.items():
         images, start = rng.permutation(np.flatnonzero(names == name)), 0
         for i, m in enumerate(rng.choice([1, 2, 4, 8], n_rows, p=p)):
-            n = min(m, len(images) - start - (n_rows - 1 - i))  # one is left for each row to come
+            n = min(m, (len(images) - start) // (n_rows - i))  # as many are left for each row to come
             rows.append(features[images[start : start + n]].mean(0))
             start += n
         labels += [name] * n_rows
@@ -145,8 +145,11 @@ def random_draws(
         n_way = int(rng.choice([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 50]))
         among = known if rng.random() < 0.6 else sorted(rng.permutation(known)[: n_way + int(rng.integers(2, 12))])
         size = int(rng.choice(sizes))
-        falling = np.geomspace(size / 8, size, n_way).round().astype(int).clip(1)
-        in_pool = [size] * n_way if rng.random() < 0.6 else falling.tolist()
+        in_pool = (
+            np.full(n_way, size) if rng.random() < 0.6 else np.geomspace(size / 8, size, n_way).round().astype(int)
+        )
+        in_pool[rng.permutation(n_way)[: int(rng.choice([0, 0, 0, n_way // 2]))]] = 0  # some are not in the pool at all
+        in_pool = in_pool.tolist()
         share = float(rng.choice([0, 0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 0.8]))
         n_shot = int(rng.choice([1, 1, 1, 2, 3, 5, 8]))
         level, wide = int(rng.integers(n_levels)), 2 if n_levels > 1 else 1  # some classes are easier than others

@@ -20,7 +20,7 @@ from practice_fit import tiny
 from torch import Tensor, nn
 
 from sala.methods.sala import MetricNetwork
-from sala.points import centre_of, normalised, spread_of, to_tensor
+from sala.points import mean_of, normalised, spread_of, to_tensor
 from sala.stages import class_means, nearest, one_hot, squared_distances, weighted_means
 
 N_WAY, N_QUERY, N_UNLABELED, N_TRAIN, N_TEST = 10, 10, 10, 700, 300
@@ -31,7 +31,7 @@ class Classes:
 
     def __init__(self, features: np.ndarray, names: np.ndarray):
         x = to_tensor(features)
-        centre = centre_of([x])
+        centre = mean_of([x])
         self.features = normalised(x, centre, spread_of([x], centre))
         self.rows = [np.flatnonzero(names == name) for name in np.unique(names)]
 

@@ -15,7 +15,8 @@ The interface, all of it on features `[n, d]` of any encoder and any scale:
     sala.aside.aside_threshold(none_score, precision=0.9, left_out=fitted.left_out_none)
                                                                  # set aside what scores higher: so many of them are junk
 
-How it works. Features are centred by the mean of all of them, divided by how much each differs between them, and each image's
+How it works. Features are centred by the mean of all of them, or where the pool has but some of the classes nearer to that
+of the labelled images, divided by how much each differs between them, and each image's
 are scaled to length 1 (sala/points.py), so that a product of two is a similarity.
 Prototypes are the means of the labelled images. Each of a few steps gives each pool image a probability for every class and
 a probability to be of any class at all, and moves the prototypes by the images in proportion to both: confident
@@ -141,6 +142,20 @@ class LabelModel:
         }
         save_checkpoint(Path(path), tensors, note)
 
+    def _check(self) -> None:
+        """Refuse what no fit has made, and what would answer with nonsense."""
+        k, d = len(self.classes), len(self.centre)
+        shapes = {"centre": (d,), "spread": (d,), "first": (k, d), "hubs": (k,), "refined": (k, d)}
+        fits = all(getattr(self, name).shape == shape for name, shape in shapes.items())
+        fits = fits and self.others.ndim == 2 and self.others.shape[1] == d and self.belonging.n_way == k > 0
+        tensors = [getattr(self, name) for name in TENSORS]
+        fits = fits and all(t.dtype == torch.float32 and bool(t.isfinite().all()) for t in tensors)
+        if not fits or not bool((self.spread >= 0).all()):
+            raise ValueError("its parts do not fit each other, or are no numbers")
+        if not 0 <= self.anchor <= 1 or not 0 < self.inverse_temperature < math.inf:
+            raise ValueError("its temperature or anchor is out of range")
+        self.config.check()
+
     @classmethod
     def load(cls, path: Path | str) -> LabelModel:
         tensors, note = load_checkpoint(Path(path))
@@ -157,11 +172,7 @@ class LabelModel:
                 config=config,
                 note=dict(note["note"]),
             )
-            shape = (len(model.classes), len(model.centre))
-            fits = model.first.shape == shape and model.refined.shape == shape and model.others.shape[1:] == shape[1:]
-            fits = fits and model.spread.shape == shape[1:] and model.hubs.shape == shape[:1]
-            if not model.classes or not fits:
-                raise ValueError("its parts do not fit each other")
+            model._check()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise SalaError(f"{path} is not a model that sala wrote for labelling ({error}); fit it again") from None
         return model
@@ -207,7 +218,7 @@ def fit_labels(
     names = _checked_classes(labelled, labels, pool, classes)
     support, y = to_tensor(labelled), torch.from_numpy(np.asarray(labels, np.int64))
     points = to_tensor(pool)
-    centre = centre_of([support, points])
+    centre = centre_of(support, y, points)
     if not centre.isfinite().all():
         raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
     spread = spread_of([support, points], centre)
@@ -247,6 +258,8 @@ def _checked_classes(
         raise SalaError(f"features are [n, d] with one d; got {list(labelled.shape)} and {list(pool.shape)}")
     if not len(labelled) or len(labels) != len(labelled):
         raise SalaError(f"each labelled image needs a label, and there must be one; got {len(labelled)}, {len(labels)}")
+    if not labelled.shape[1]:
+        raise SalaError("features have no columns; an encoder gives at least one number for an image")
     n_way = int(np.max(labels)) + 1 if classes is None else len(classes)
     missing = sorted(set(range(n_way)) - set(np.asarray(labels).tolist()))
     if missing or np.min(labels) < 0 or np.max(labels) >= n_way:

@@ -18,6 +18,7 @@ from torch import Tensor
 USUAL_IMAGES = 20  # in which all features differ alike: of so many is a spread an average with those that are there
 FLOOR = 0.1  # added to each spread, of the mean one: what hardly ever differs is not to outweigh the rest where it does
 ROWS = 1_024  # that are looked at at a time, so that no second copy of a pool is made
+SAMPLE = 2_000  # images of a pool by which its variance is told
 SMALL, LARGE = 1e-9, 1e9  # the largest number of features whose squares are fit to be summed
 Floats = NDArray[np.float32]
 
@@ -26,9 +27,28 @@ def to_tensor(features: Floats) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(features, np.float32))
 
 
-def centre_of(features: Sequence[Tensor]) -> Tensor:  # some [n, d] -> [d]
+def mean_of(features: Sequence[Tensor]) -> Tensor:  # some [n, d] -> [d]
     total = sum((part.sum(0) for part in features[1:]), features[0].sum(0))
     return total / sum(map(len, features))
+
+
+def centre_of(support: Tensor, labels: Tensor, pool: Tensor) -> Tensor:  # [s, d], [s], [n, d] -> [d]
+    """What features are compared around: the mean of all images, if that of the labelled ones, each class alike, is as near
+    to the pool's as so few images can tell; else nearer to that of the labelled ones. The mean of a pool that has but some
+    of the classes is a place among these, and seen from there they are hardly to be told apart.
+
+    With s labelled images and v the variance of a pool's images, v / s is what the squared distance may be by chance.
+    """
+    mean = mean_of([support, pool])
+    if not len(pool) or not mean.isfinite().all():
+        return mean
+    counts = labels.bincount()
+    of_classes = mean_of([support[labels == c].mean(0, keepdim=True) for c in range(len(counts)) if counts[c]])
+    some, of_pool = pool[:: -(-len(pool) // SAMPLE)].double(), pool.mean(0).double()
+    by_chance = float((some - of_pool).square().sum(-1).mean()) / len(support)
+    apart = float((of_classes.double() - of_pool).square().sum())
+    trust = min(1.0, by_chance / apart) if apart else 1.0
+    return trust * mean + (1 - trust) * of_classes
 
 
 def spread_of(features: Sequence[Tensor], centre: Tensor) -> Tensor:  # some [n, d], [d] -> [d]

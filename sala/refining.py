@@ -16,7 +16,7 @@ from sala.points import unit
 from sala.stages import one_hot
 
 USUAL_PAIR, PAIRS = 0.3, 4.0  # similarity of two images of a class, and how many pairs that counts for
-HUB_SHARE, HUB_IMAGES = 0.5, 10  # see `hubs_of`
+HUB_SHARE, HUB_IMAGES = 0.25, 10  # see `hubs_of`
 
 
 @dataclass(frozen=True)
@@ -34,30 +34,32 @@ class Refined:
     used: Tensor  # [n], which images of the pool took part
 
     @property
-    def lengths(self) -> Tensor:  # [k]
-        """Of the refined prototypes, by the numbers of images that they come from. Where w are weights, (sum w)^2 / sum w^2
-        equal ones would tell as much."""
-        counts, w = self.labels.bincount(), self.labelled_weight
-        numbers = (w * counts + self.weights.sum(0)).square() / (w * w * counts + self.weights.square().sum(0))
-        return relative_lengths(numbers, pair_similarity(self.support, self.labels))
+    def prototypes(self) -> Tensor:  # [k, d]
+        return unit(self.sums)
 
     @property
-    def prototypes(self) -> Tensor:  # [k, d]
-        return self.lengths[:, None] * unit(self.sums)
+    def numbers(self) -> Tensor:  # [k]
+        """Of images that refined prototypes come from: where w are weights, (sum w)^2 / sum w^2 equal ones tell as much."""
+        counts, w = self.labels.bincount().double(), self.labelled_weight
+        weights = self.weights.double() / w
+        numbers = (counts + weights.sum(0)).square() / (counts + weights.square().sum(0))
+        return numbers.to(self.sums.dtype)
 
     def to_refined(self, pool: Tensor) -> Tensor:  # [n, d] -> [n, k]
         """Of the pool's images, each without its own part in the prototypes."""
-        return self.lengths * without_themselves(pool, self.sums, self.weights)
+        return without_themselves(pool, self.sums, self.weights)
 
     def held_out(self, anchor: float) -> Tensor:  # -> [m, k]
         """Similarities of labelled images to the prototypes as they are without that image; of those `in_larger_classes`.
-        The pool's part in the prototypes stays."""
+        The pool's part in the prototypes stays. One image less makes a direction less similar to all: that is taken out."""
         rows = in_larger_classes(self.labels)
         x, y = self.support[rows], self.labels[rows]
         similarities = x @ anchored(self.prototypes, self.first, anchor).T
-        lengths = relative_lengths(self.labels.bincount() - 1, pair_similarity(self.support, self.labels))
-        first = lengths[y, None] * unit(class_sums(self.support, self.labels)[y] - x)
-        refined = self.lengths[y, None] * unit(self.sums[y] - self.labelled_weight * x)
+        counts, r = self.labels.bincount(), pair_similarity(self.support, self.labels)
+        first = relative_lengths(counts - 1, r, counts.float().mean())[y, None]
+        first = first * unit(class_sums(self.support, self.labels)[y] - x)
+        refined = relative_lengths(self.numbers - 1, r, self.numbers)[y, None]
+        refined = refined * unit(self.sums[y] - self.labelled_weight * x)
         own = (x * anchored(refined, first, anchor)).sum(-1)
         return similarities.scatter(1, y[:, None], own[:, None])
 
@@ -100,16 +102,16 @@ def class_sums(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [k,
 
 def first_prototypes(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [k, d]
     """The directions of the classes' labelled images, each as long as `relative_lengths` says."""
-    lengths = relative_lengths(labels.bincount(), pair_similarity(support, labels))
+    counts = labels.bincount()
+    lengths = relative_lengths(counts, pair_similarity(support, labels), counts.float().mean())
     return lengths[:, None] * unit(class_sums(support, labels))
 
 
-def relative_lengths(numbers: Tensor, r: float) -> Tensor:  # [k] -> [k]
-    """1 where all prototypes come from equally many images. An image is less similar to a direction that comes from fewer:
+def relative_lengths(numbers: Tensor, r: float, usual: Tensor) -> Tensor:  # [k], [k] or [] -> [k]
+    """1 where prototypes come from the usual number of images. An image is less similar to a direction that comes from fewer:
     with r the similarity of two images of a class, the mean of n has the length sqrt(r + (1 - r) / n), and its product with
-    another image does not depend on n. So similarities are compared as to such means, relative to the mean number."""
-    numbers = numbers if numbers.is_floating_point() else numbers.float()
-    each, usual = (n.clamp_min(1) for n in (numbers, numbers.mean()))
+    another image does not depend on n. So similarities are compared as to such means."""
+    each, usual = (n.to(usual.dtype).clamp_min(1) for n in (numbers, usual))
     return ((r + (1 - r) / each) / (r + (1 - r) / usual)).sqrt()
 
 

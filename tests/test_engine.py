@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pools import blobs, directions, slow_lengths, task
+from pools import blobs, directions, task
 from scipy.stats import t as student
 
 from sala.aside import aside_threshold, left_out_threshold, none_threshold
@@ -29,6 +29,7 @@ from sala.belonging import (
 )
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.engine import (
+    TENSORS,
     USUAL_CONTRAST,
     USUAL_LIKENESS,
     USUAL_STRENGTH,
@@ -41,7 +42,7 @@ from sala.engine import (
     temperature_prior,
 )
 from sala.errors import SalaError
-from sala.points import FLOOR, USUAL_IMAGES, centre_of, normalised, spread_of, unit
+from sala.points import FLOOR, USUAL_IMAGES, centre_of, mean_of, normalised, spread_of, unit
 from sala.refining import refine
 
 
@@ -83,7 +84,7 @@ def test_without_steps_it_is_the_nearest_prototype() -> None:
     x, s = ((p - centre) / spread for p in (pool, support))
     x, s = (p / np.linalg.norm(p, axis=1, keepdims=True) for p in (x, s))
     means = np.stack([s[labels == c].mean(0) for c in range(4)])
-    means *= (slow_lengths(torch.from_numpy(s), labels) / np.linalg.norm(means, axis=1))[:, None]
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
     assert (fitted.pool.label == (x @ means.T).argmax(1)).all()
     assert not fitted.pool.used.any()
 
@@ -98,13 +99,36 @@ def test_spread_is_the_deviation_of_each_feature_steadied() -> None:
     rng = np.random.default_rng(0)
     x = (rng.standard_normal((9_000, 3)) * [0.5, 2.0, 0.0] + [1.0, -3.0, 5.0]).astype(np.float32)
     parts = [torch.from_numpy(x[:7]), torch.from_numpy(x[7:])]  # more than is looked at at a time
-    centre = centre_of(parts)
+    centre = mean_of(parts)
     np.testing.assert_allclose(centre.numpy(), x.mean(0), rtol=1e-4)
     variance = (9_000 * x.var(0) + USUAL_IMAGES * x.var(0).mean()) / (9_000 + USUAL_IMAGES)
     slow = np.sqrt(variance) + FLOOR * np.sqrt(variance).mean()
     np.testing.assert_allclose(spread_of(parts, centre).numpy(), slow, rtol=1e-4)
     one = torch.tensor([[1.0, 2.0]])  # nothing differs
     assert normalised(one, one[0], spread_of([one], one[0])).tolist() == [[0.0, 0.0]]
+
+
+def test_the_centre_is_the_mean_unless_the_pool_is_elsewhere_than_the_classes() -> None:
+    g = torch.Generator().manual_seed(0)
+    support, labels = 0.3 * torch.randn(4, 3, generator=g), torch.tensor([0, 0, 0, 1])
+    pool = torch.randn(50, 3, generator=g)
+    torch.testing.assert_close(centre_of(support, labels, pool), torch.cat([support, pool]).mean(0))
+    torch.testing.assert_close(centre_of(support, labels, pool[:0]), support.mean(0))
+    far = pool + torch.tensor([9.0, 0.0, 0.0])
+    of_classes = (support[:3].mean(0) + support[3]) / 2
+    variance = float(sum((u - far.mean(0)).square().sum() for u in far)) / 50
+    trust = variance / 4 / float((of_classes - far.mean(0)).square().sum())
+    slow = trust * torch.cat([support, far]).mean(0) + (1 - trust) * of_classes
+    assert 0 < trust < 0.1
+    torch.testing.assert_close(centre_of(support, labels, far), slow)
+
+
+def test_a_pool_of_one_class_alone_is_labelled_as_well_as_without_a_pool() -> None:
+    support, labels = blobs([3] * 6, noise=0.15, seed=1)
+    for present in range(6):
+        sizes = [60 if c == present else 0 for c in range(6)]
+        pool, truth = blobs(sizes, noise=0.15, seed=2 + present)
+        assert (fit_labels(support, labels, pool).pool.label == truth).mean() > 0.95
 
 
 @pytest.mark.parametrize("scale", [1e-25, 1e25])
@@ -445,3 +469,46 @@ def test_left_out_images_speak_for_all_classes_or_for_none() -> None:
         fitted = fit_labels(*blobs(counts, seed=1), pool)
         assert len(fitted.left_out_none) == n
         assert len(fitted.held_out.none_score) == sum(c for c in counts if c > 1)
+
+
+@pytest.mark.parametrize("name", TENSORS)
+@pytest.mark.parametrize("wrong", ["nan", "double", "shape"])
+def test_a_model_file_whose_numbers_are_wrong_is_refused(tmp_path: Path, name: str, wrong: str) -> None:
+    support, labels, pool, _ = task()
+    fit_labels(support, labels, pool).model.save(tmp_path / "m.safetensors")
+    tensors, note = load_checkpoint(tmp_path / "m.safetensors")
+    x = tensors[name]
+    changed = {"nan": torch.full_like(x, math.nan), "double": x.double(), "shape": x[..., None].contiguous()}[wrong]
+    save_checkpoint(tmp_path / "m.safetensors", tensors | {name: changed}, note)
+    with pytest.raises(SalaError, match="not a model that sala wrote"):
+        LabelModel.load(tmp_path / "m.safetensors")
+
+
+@pytest.mark.parametrize("wrong", [{"anchor": 7.0}, {"inverse_temperature": -3.0}, {"inverse_temperature": math.nan}])
+def test_a_model_file_out_of_range_is_refused(tmp_path: Path, wrong: dict[str, float]) -> None:
+    support, labels, pool, _ = task()
+    fit_labels(support, labels, pool).model.save(tmp_path / "m.safetensors")
+    tensors, note = load_checkpoint(tmp_path / "m.safetensors")
+    save_checkpoint(tmp_path / "m.safetensors", tensors, note | wrong)
+    with pytest.raises(SalaError, match="out of range"):
+        LabelModel.load(tmp_path / "m.safetensors")
+
+
+def test_features_without_columns_are_refused() -> None:
+    with pytest.raises(SalaError, match="no columns"):
+        fit_labels(np.zeros((2, 0), np.float32), np.array([0, 1]), np.zeros((3, 0), np.float32))
+
+
+def test_what_is_said_of_the_pool_counts_hubs_and_so_does_what_is_held_out() -> None:
+    """With the first prototypes alone, so that hubs count in full."""
+    support, labels, pool, _ = task(noise=0.5)
+    fitted = fit_labels(support, labels, pool, config=EngineConfig(anchor=1.0))
+    model = fitted.model
+    points = normalised(torch.from_numpy(pool), model.centre, model.spread)
+    logits = model.inverse_temperature * (points @ model.first.T - model.hubs)
+    np.testing.assert_allclose(fitted.pool.probabilities, logits.softmax(-1).numpy(), atol=1e-5)
+    x = normalised(torch.from_numpy(support), model.centre, model.spread)
+    found = refine(points, x, torch.from_numpy(labels), n_steps=4, sharpness=20.0, labelled_weight=2.0, anchor=1.0)
+    logits = model.inverse_temperature * (found.held_out(1.0) - model.hubs)
+    np.testing.assert_allclose(fitted.held_out.probabilities, logits.softmax(-1).numpy(), atol=1e-5)
+    assert model.hubs.abs().max() > 0.001

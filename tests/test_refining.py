@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,6 @@ from sala.points import normalised, unit
 from sala.refining import (
     HUB_IMAGES,
     HUB_SHARE,
-    USUAL_PAIR,
     Refined,
     first_prototypes,
     hubs_of,
@@ -44,25 +41,22 @@ def test_refinement_equals_its_slow_twin() -> None:
             (weight * n + float(own[:, c].sum())) ** 2 / (weight**2 * n + float(own[:, c].square().sum()))
             for c, n in enumerate(counts)
         ]
-        lengths = [slow_length(s, labels, n, float(np.mean(numbers))) for n in numbers]
-        lengths_without = slow_lengths(s, labels, n_less=1)
 
-        def similarity(u: torch.Tensor, total: torch.Tensor, f: torch.Tensor, c: int) -> torch.Tensor:
-            refined = lengths[c] * (u @ total) / total.norm()
-            return (1 - anchor) * refined + anchor * (u @ f)
+        def similarity(u: torch.Tensor, total: torch.Tensor, f: torch.Tensor, length: float = 1.0) -> torch.Tensor:
+            return (1 - anchor) * length * (u @ total) / total.norm() + anchor * (u @ f)
 
         similar = torch.stack(
             [
-                torch.stack([similarity(u, slow[c] - w[c] * u, first[c], c) for c in range(4)])
+                torch.stack([similarity(u, slow[c] - w[c] * u, first[c]) for c in range(4)])
                 for u, w in zip(x, own, strict=True)
             ]
         )
         best = []
         for v, c in zip(s, labels, strict=True):
             if (labels == c).sum() > 1:
-                each = [similarity(v, slow[i], first[i], i) for i in range(4)]
-                rest = sums[c] - v
-                each[c] = similarity(v, slow[c] - weight * v, lengths_without[c] * rest / rest.norm(), c)
+                each = [similarity(v, slow[i], first[i]) for i in range(4)]
+                rest = slow_length(s, labels, counts[c] - 1, counts.mean()) * unit(sums[c] - v)
+                each[c] = similarity(v, slow[c] - weight * v, rest, slow_length(s, labels, numbers[c] - 1, numbers[c]))
                 best.append(max(each))
         ranked = similar.sort(-1).values
         found = fitted_to(ranked[:, -1], ranked[:, -2], torch.stack(best), n_way=4, n_shot=7 / 4)
@@ -117,11 +111,30 @@ def test_a_labelled_image_is_compared_with_prototypes_without_it() -> None:
     y = torch.tensor([0, 0, 0, 1, 1])
     found = compared(x, y, torch.zeros(0, 2, dtype=torch.float64))
     similar = found.held_out(anchor=0.3)
-    lengths, without = slow_lengths(x, y.numpy()), slow_lengths(x, y.numpy(), n_less=1)
+    lengths = slow_lengths(x, y.numpy())
+    of_two, of_one = (slow_length(x, y.numpy(), n, 2.5) for n in (2, 1))  # of the mean number, for the first prototypes
+    less_of_three, less_of_two = slow_length(x, y.numpy(), 2, 3), slow_length(x, y.numpy(), 1, 2)
     rest, other = float(x[0] @ unit(x[1] + x[2])), float(x[0] @ unit(x[3] + x[4]))
-    assert similar[0, 0] == pytest.approx((0.7 * lengths[0] + 0.3 * without[0]) * rest)
-    assert similar[3, 1] == pytest.approx((0.7 * lengths[1] + 0.3 * without[1]) * float(x[3] @ x[4]))
-    assert similar[0, 1] == pytest.approx(lengths[1] * other)
+    assert similar[0, 0] == pytest.approx((0.7 * less_of_three + 0.3 * of_two) * rest)
+    assert similar[3, 1] == pytest.approx((0.7 * less_of_two + 0.3 * of_one) * float(x[3] @ x[4]))
+    assert similar[0, 1] == pytest.approx((0.7 + 0.3 * lengths[1]) * other)
+
+
+def test_a_labelled_image_that_is_left_out_is_as_similar_to_its_class_as_a_new_one() -> None:
+    """On average, over many classes of the same kind."""
+    g = torch.Generator().manual_seed(0)
+    n_way, d = 300, 400
+    y = torch.arange(n_way).repeat_interleave(2)
+    middles = unit(torch.randn(n_way, d, generator=g))
+
+    def images(labels: torch.Tensor) -> torch.Tensor:
+        return unit(middles[labels] + torch.randn(len(labels), d, generator=g) / d**0.5)
+
+    support, new = images(y), images(torch.arange(n_way))
+    found = compared(support, y, torch.zeros(0, n_way))
+    for anchor, prototypes in ((0.0, found.prototypes), (1.0, found.first)):
+        left_out = found.held_out(anchor)[torch.arange(2 * n_way), y].mean()
+        assert float(left_out) == pytest.approx(float((new * prototypes).sum(-1).mean()), rel=0.03)
 
 
 def test_classes_of_one_image_are_not_left_out() -> None:
@@ -131,7 +144,7 @@ def test_classes_of_one_image_are_not_left_out() -> None:
 
 def test_with_equally_many_labelled_images_prototypes_are_directions() -> None:
     x, y = unit(torch.randn(6, 4, generator=torch.Generator().manual_seed(0))), torch.tensor([0, 1, 2, 2, 1, 0])
-    assert torch.equal(relative_lengths(y.bincount(), pair_similarity(x, y)), torch.ones(3))
+    assert torch.equal(relative_lengths(y.bincount(), pair_similarity(x, y), torch.tensor(2.0)), torch.ones(3))
     assert torch.equal(first_prototypes(x, y), unit(torch.stack([x[y == c].sum(0) for c in range(3)])))
 
 
@@ -154,16 +167,11 @@ def test_an_image_is_as_similar_to_a_class_of_one_as_to_a_class_of_ten() -> None
     assert plain[0::2].mean() < 0.8 * plain[1::2].mean()
 
 
-def test_a_prototype_of_many_images_of_the_pool_is_no_longer_than_their_mean() -> None:
+def test_weights_are_worth_a_number_of_equal_images() -> None:
     x, y = torch.eye(4, dtype=torch.float64)[:2], torch.tensor([0, 1])
     weights = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.5, 0.0]], dtype=torch.float64)
-    found = compared(x, y, weights)
-    number = (2 + 2.5) ** 2 / (4 + 2.25)  # of as many equal images; the other class has one
-    r = USUAL_PAIR  # there are no pairs
-    usual = r + (1 - r) / ((number + 1) / 2)
-    slow = [math.sqrt((r + (1 - r) / n) / usual) for n in (number, 1.0)]
-    np.testing.assert_allclose(found.lengths.numpy(), slow)
-    torch.testing.assert_close(found.prototypes.norm(dim=1), found.lengths)
+    found = compared(x, y, weights)  # labelled images count 2
+    assert found.numbers.tolist() == pytest.approx([(2 + 2.5) ** 2 / (4 + 2.25), 1.0])
 
 
 def test_an_odd_labelled_image_does_not_lose_its_class_to_one_that_is_near_everything() -> None:
@@ -174,7 +182,7 @@ def test_an_odd_labelled_image_does_not_lose_its_class_to_one_that_is_near_every
     first = torch.stack([at.cos(), at.sin()], 1)
     similar = pool @ first.T
     assert (similar[:20].argmax(-1) == 1).all()
-    assert (similar - hubs_of(similar))[:8].argmax(-1).tolist() == [0] * 8
+    assert (similar - hubs_of(similar))[:4].argmax(-1).tolist() == [0] * 4
     assert hubs_of(similar).sum().abs() < 1e-6
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import threading
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -20,6 +19,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from sala.errors import SalaError
+
+# odd metadata is not an error. Once for the process: images are decoded by many threads, and filters are not a thread's own
+warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
 
 MAX_PIXELS = 80_000_000  # of one image: more than any camera's, and below Pillow's own warning
 MAX_MEMBER_BYTES = 256 << 20  # of one image file: MAX_PIXELS in RGB, not compressed
@@ -176,12 +178,11 @@ def decode(content: bytes, where: str, *, image_size: int, mode: str) -> NDArray
 def open_image(content: bytes, where: str, *, image_size: int, mode: str) -> Image.Image:
     """An encoded image, upright, in its own proportions; where that is quicker, smaller, but not below `image_size`."""
     try:
-        with _quiet:  # odd metadata is not an error, and sizes are checked below
-            image: Image.Image = Image.open(io.BytesIO(content), formats=IMAGE_FORMATS)
-            _check_size(image, where)
-            image.draft(mode, (image_size, image_size))  # JPEG: decoded at a fraction of the size, not below the target
-            image.load()
-            return flatten(_upright(image), mode)
+        image: Image.Image = Image.open(io.BytesIO(content), formats=IMAGE_FORMATS)
+        _check_size(image, where)
+        image.draft(mode, (image_size, image_size))  # JPEG: decoded at a fraction of the size, not below the target
+        image.load()
+        return flatten(_upright(image), mode)
     except Image.DecompressionBombError:
         raise SalaError(
             f"{where} has too many pixels (the limit is {MAX_PIXELS:,}); scale it down or remove it"
@@ -192,30 +193,6 @@ def open_image(content: bytes, where: str, *, image_size: int, mode: str) -> Ima
         raise
     except Exception as error:  # Pillow's decoders raise nearly anything on broken files
         raise SalaError(f"{where} is not a readable image ({error}); replace or remove it") from None
-
-
-class _Quiet:
-    """No warnings as long as any thread is in it: filters of warnings are the whole process's."""
-
-    def __init__(self) -> None:
-        self._lock, self._n_inside = threading.Lock(), 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._n_inside += 1
-            if self._n_inside == 1:
-                self._filters = warnings.catch_warnings()
-                self._filters.__enter__()
-                warnings.simplefilter("ignore")
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._n_inside -= 1
-            if self._n_inside == 0:
-                self._filters.__exit__(None, None, None)
-
-
-_quiet = _Quiet()
 
 
 def _upright(image: Image.Image) -> Image.Image:

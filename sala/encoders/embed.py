@@ -70,7 +70,7 @@ def embed_files(
     rows: dict[int, NDArray[np.float32]] = {}
     set_aside: dict[int, str] = {}
     n_cached = 0
-    decoders = ThreadPoolExecutor()
+    decoders = ThreadPoolExecutor(os.cpu_count())
     try:
         for batch in _ahead(_batches(_read(i, Path(path), encoder, store, decoders) for i, path in enumerate(paths))):
             rows |= {read.index: read.features for read in batch if read.features is not None}
@@ -141,7 +141,7 @@ def _embed_batch(batch: list[_Read], encoder: Encoder, set_aside: dict[int, str]
         if read.image is not None:
             try:
                 images[read.index] = read.image.result()
-            except SalaError as error:
+            except (SalaError, OSError, ValueError) as error:
                 set_aside[read.index] = str(error)
     if not images:
         return {}

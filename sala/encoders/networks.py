@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from sala.encoders.base import Encoder, Features, Images, file_hash
-from sala.encoders.lite import LITE, lite_weights, load_lite
+from sala.encoders.lite import LITE, N_FEATURES, lite_weights, load_lite
 from sala.encoders.ready import ReadyFeatures
 from sala.errors import SalaError
 from sala.runconfig import read_config, run_folder, shipped_runs
@@ -69,6 +69,8 @@ class LiteEncoder:
 
     @torch.inference_mode()
     def embed(self, images: Images) -> Features:
+        if not len(images):
+            return np.empty((0, N_FEATURES), np.float32)
         parts = (self._input(images[i : i + self.n_at_once]) for i in range(0, len(images), self.n_at_once))
         features: Features = torch.cat([self.network(part) for part in parts]).numpy()
         return features
