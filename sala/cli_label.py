@@ -40,6 +40,9 @@ from sala.labelling.folders import check_out, check_places
 from sala.labelling.predict import given_files
 
 Form = Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")]
+Forms = Annotated[
+    list[str], typer.Option("--format", help=f"Also write one of {', '.join(FORMATS)}; may be given more than once.")
+]
 
 
 def label(
@@ -59,7 +62,7 @@ def label(
         Path | None, typer.Option(help="Also sort copies of the images into class folders here.")
     ] = None,
     link: Annotated[bool, typer.Option("--link", help="With --copy-to: links in place of copies.")] = False,
-    form: Form = "csv",
+    forms: Forms = ["csv"],  # noqa: B006
 ) -> None:
     """Label a folder of images from a few examples of each class. Images of no class are set aside.
 
@@ -68,7 +71,8 @@ def label(
 
     Example: `sala label labelled/ photos/ --copy-to sorted/` with examples in `labelled/cat/`, `labelled/dog/`, ...
     """
-    _check_form(form)
+    for form in forms:
+        _check_form(form)
     if not 0 < precision <= 1:
         raise SalaError(f"--precision is a share above 0 and up to 1; got {precision:g}")
     if link and copy_to is None:
@@ -80,7 +84,7 @@ def label(
         result = label_folders(
             labelled, pool, network, precision=precision, which=describe_encoder(encoder), progress=progress
         )
-    _write(result, out, form)
+    _write(result, out, {"csv", *forms})
     _tell(result, out)
     if copy_to is not None:
         done = sort_copies(result.rows(), copy_to, link=link)
@@ -94,15 +98,15 @@ def _check_form(form: str) -> None:
         raise SalaError(f"--format is one of {', '.join(FORMATS)}; got {form!r}")
 
 
-def _write(result: Labelling, out: Path, form: str) -> None:
+def _write(result: Labelling, out: Path, forms: set[str]) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    for name in {"csv": "labels.csv", form: "labels.csv" if form == "csv" else f"{form}.json"}.items():
-        with written_whole(out / name[1]) as file:
-            write_rows(result.rows(), file, name[0], result.model.classes)
-    if form == "label-studio":
+    for form in sorted(forms):
+        with written_whole(out / ("labels.csv" if form == "csv" else f"{form}.json")) as file:
+            write_rows(result.rows(), file, form, result.model.classes)
+    if "label-studio" in forms:
         with written_whole(out / "label-studio.xml") as file:
             file.write(label_studio_config(result.model.classes))
-    for other in set(FORMATS) - {"csv", form}:
+    for other in set(FORMATS) - forms:
         if (out / f"{other}.json").exists():
             console.warn(f"{printable(str(out))}/{other}.json is of an earlier run; --format {other} writes it anew")
     write_set_aside(out / "set-aside.csv", result.set_aside)

@@ -250,6 +250,10 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(
 def test_files_of_an_earlier_run_are_pointed_out(folders: tuple[Path, Path], tmp_path: Path) -> None:
     options = ("--out", tmp_path / "out", "--encoder", "colour")
     assert "earlier" not in sala("label", *folders, *options, "--format", "coco").stderr
+    (tmp_path / "out" / "coco.json").unlink(missing_ok=True)
+    sala("label", *folders, *options, "--format", "coco", "--format", "label-studio")
+    for name in ("labels.csv", "coco.json", "label-studio.json", "label-studio.xml"):
+        assert (tmp_path / "out" / name).is_file()
     assert "coco.json is of an earlier run" in sala("label", *folders, *options).stderr.replace("\n", "")
 
 

@@ -373,7 +373,7 @@ function drawHint(n) {
   const hints = {
     all: "Select images and press a class’s number, or drag them onto the class.",
     next: "The images whose labels would help most, in order. Press a class’s number, Enter if the prediction is right, 0 for none of these.",
-    doubtful: "Less than 70 % sure, the least sure first.",
+    doubtful: `Less than ${Math.round(snap.sure / 10)} % sure, the least sure first.`,
     junk: "Set aside as of none of the classes. How many is an estimate: look through them. The surest first.",
     class: "Your examples, then what is predicted, the least sure first.",
     map: "Alike images lie together. Ringed points are labelled; wheel to zoom, drag to move, click to select.",
