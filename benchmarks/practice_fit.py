@@ -145,11 +145,10 @@ def random_draws(
         n_way = int(rng.choice([1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 50]))
         among = known if rng.random() < 0.6 else sorted(rng.permutation(known)[: n_way + int(rng.integers(2, 12))])
         size = int(rng.choice(sizes))
-        in_pool = (
-            np.full(n_way, size) if rng.random() < 0.6 else np.geomspace(size / 8, size, n_way).round().astype(int)
-        )
-        in_pool[rng.permutation(n_way)[: int(rng.choice([0, 0, 0, n_way // 2]))]] = 0  # some are not in the pool at all
-        in_pool = in_pool.tolist()
+        falling = np.geomspace(size / 8, size, n_way).round().astype(int).clip(1)
+        sizes_now = np.full(n_way, size) if rng.random() < 0.6 else falling
+        sizes_now[rng.permutation(n_way)[: int(rng.choice([0, 0, 0, n_way // 2]))]] = 0  # not in the pool at all
+        in_pool = sizes_now.tolist()
         share = float(rng.choice([0, 0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 0.8]))
         n_shot = int(rng.choice([1, 1, 1, 2, 3, 5, 8]))
         level, wide = int(rng.integers(n_levels)), 2 if n_levels > 1 else 1  # some classes are easier than others

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,10 @@ def interval(value: dict[str, float], digits: int = 1) -> str:
     return f"{value['mean']:.{digits}f} ± {value['ci95']:.{digits}f}"
 
 
+def shown(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
 def best_other(others: dict[str, Any], which: Callable[[str], bool]) -> tuple[str, dict[str, Any]]:
     """By its mean; where two agree to the digit that is shown, that with its defaults."""
     names = [name for name in others if which(name)]
@@ -40,7 +45,13 @@ def as_they_are(name: str) -> bool:
 
 
 def aside(ours: dict[str, Any]) -> str:
-    return f"{ours['precision']:.2f}, {ours['recall']:.2f}" if ours["set_aside"] else "nothing is set aside"
+    if not ours["set_aside"]:
+        return "nothing is set aside"
+    return (
+        f"{ours['precision']:.2f}, {ours['recall']:.2f}"
+        if ours["recall"] is not None
+        else f"{ours['precision']:.2f}, -"
+    )
 
 
 def sure(ours: dict[str, Any]) -> str:
@@ -113,7 +124,7 @@ def elsewhere() -> Iterable[list[str]]:
     for title, result in measured("elsewhere.json")["results"].items():
         ours = result["sala"]
         yield [title, interval(ours["accuracy"]), interval(result["logistic regression"]), interval(result["sala_minus_it"]),
-               f"{ours['ece']['mean']:.3f}, {ours['ece_of_all_draws']:.3f}", f"{ours['auroc']['mean']:.3f}", sure(ours),
+               f"{ours['ece']['mean']:.3f}, {ours['ece_of_all_draws']:.3f}", shown(ours["auroc"]["mean"]), sure(ours),
                aside(ours)]  # fmt: skip
 
 
