@@ -41,8 +41,8 @@ class Refined:
     def numbers(self) -> Tensor:  # [k]
         """Of images that refined prototypes come from: where w are weights, (sum w)^2 / sum w^2 equal ones tell as much."""
         counts, w = self.labels.bincount().double(), self.labelled_weight
-        weights = self.weights.double() / w
-        numbers = (counts + weights.sum(0)).square() / (counts + weights.square().sum(0))
+        sums, norms = self.weights.sum(0).double(), torch.linalg.vector_norm(self.weights, dim=0).double()
+        numbers: Tensor = (counts + sums / w).square() / (counts + (norms / w).square())
         return numbers.to(self.sums.dtype)
 
     def to_refined(self, pool: Tensor) -> Tensor:  # [n, d] -> [n, k]
@@ -58,7 +58,8 @@ class Refined:
         counts, r = self.labels.bincount(), pair_similarity(self.support, self.labels)
         first = relative_lengths(counts - 1, r, counts.float().mean())[y, None]
         first = first * unit(class_sums(self.support, self.labels)[y] - x)
-        refined = relative_lengths(self.numbers - 1, r, self.numbers)[y, None]
+        numbers = self.numbers
+        refined = relative_lengths(numbers - 1, r, numbers)[y, None]
         refined = refined * unit(self.sums[y] - self.labelled_weight * x)
         own = (x * anchored(refined, first, anchor)).sum(-1)
         return similarities.scatter(1, y[:, None], own[:, None])
