@@ -445,15 +445,22 @@ def test_left_out_images_tell_how_much_of_what_scores_high_is_of_a_class() -> No
 
     known, junk, left_out = (scores(rng.normal(mean, 1.0, n)) for mean, n in ((-2, 200), (1.5, 50), (-2, 100)))
     pool = np.concatenate([known, junk])
-    threshold = left_out_threshold(pool, left_out, 0.9)
-    slow = []
-    odds = np.log(left_out / (1 - left_out.astype(np.float64)))
-    for s in pool.astype(np.float64):
-        z = (math.log(s / (1 - s)) - odds.mean()) / (odds.std(ddof=1) * math.sqrt(1.01))
-        tail = max(float(student.sf(z, 99)), (sum(left_out >= s) + 1) / 101)
-        if 1 - 250 * tail / sum(pool >= s) >= 0.9:
-            slow.append(s)
-    assert (pool > threshold).sum() == (pool >= min(slow)).sum()
+
+    def slow(theirs: np.ndarray) -> float:
+        """The lowest score that is good enough, one score at a time."""
+        m, good = len(theirs), []
+        odds = np.log(theirs / (1 - theirs.astype(np.float64)))
+        for s in pool.astype(np.float64):
+            z = (math.log(s / (1 - s)) - odds.mean()) / (odds.std(ddof=1) * math.sqrt(1 + 1 / m))
+            tail = max(float(student.sf(z, m - 1)), (sum(theirs >= s) + 1) / (m + 1))
+            if 1 - 250 * tail / sum(pool >= s) >= 0.8:
+                good.append(s)
+        return min(good, default=math.inf)
+
+    for m in (100, 40, 30):
+        assert (pool > left_out_threshold(pool, left_out[:m], 0.8)).sum() == (pool >= slow(left_out[:m])).sum()
+    few = scores(np.linspace(-5.0, -3.5, 30))  # of which the tail alone decides
+    assert (pool > left_out_threshold(pool, few, 0.8)).sum() == (pool >= slow(few)).sum()
     aside = pool > aside_threshold(pool, 0.9, left_out)
     assert aside[200:].mean() > 0.6 and aside[200:].sum() >= 0.85 * aside.sum()
     assert aside.sum() > (pool > aside_threshold(pool, 0.9)).sum()
