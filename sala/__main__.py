@@ -1,5 +1,16 @@
-"""`python -m sala`."""
+"""`python -m sala`, and the `sala` command."""
 
-from sala.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    try:
+        from sala import cli
+    except KeyboardInterrupt:  # haste: nothing has begun
+        print("stopped", file=sys.stderr)
+        sys.exit(130)
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -16,7 +16,12 @@ from sala.data.store import SPLITS
 from sala.errors import SalaError
 from sala.protocol import PROTOCOLS
 
-app = typer.Typer(help="Look at, prepare and download datasets.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look at, prepare and download datasets.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+)
 
 Root = Annotated[
     Path | None, typer.Option(help="Folder (or zip) with the dataset's files; else $SALA_DATA, else the cache.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from sala.cli import app
+from sala.cli import COMMANDS, app, imported
 from sala.data import ImageStore
 from sala.errors import SalaError
 from sala.methods import METHODS
@@ -213,3 +215,32 @@ def test_the_version_is_told() -> None:
 
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.stdout.strip()) == (0, f"sala {version('sala')}")
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["labl"]])
+def test_what_needs_no_network_does_not_wait_for_pytorch(words: list[str]) -> None:
+    code = f"""
+import sys
+from sala.__main__ import main
+sys.argv = ["sala", *{words}]
+try:
+    main()
+except SystemExit:
+    pass
+print("torch" in sys.modules, "sklearn" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False False"
+
+
+def test_help_lists_each_command_with_the_first_line_of_its_own() -> None:
+    for name, (_, summary) in COMMANDS.items():
+        assert imported(name).help.split("\n\n")[0] == summary
+
+
+def test_public_names_are_the_same_whatever_was_imported_before() -> None:
+    """`train` and `evaluate` are modules too."""
+    code = "import sala.train, sala.evaluate, sala; assert callable(sala.train) and callable(sala.evaluate)"
+    other = "from sala import SALAClassifier, evaluate, train; assert callable(evaluate) and callable(train)"
+    for way in (code, other):
+        subprocess.run([sys.executable, "-c", way], check=True)

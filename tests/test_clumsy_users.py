@@ -16,11 +16,11 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from sala import cli, runconfig, runs
-from sala.console import watching
 from sala.data import ImageStore
 from sala.data.store import ClassEntry, Source, build_store
 from sala.errors import SalaError
 from sala.runconfig import RunConfig, read_config
+from sala.watching import watching
 
 TRAIN = ["train", "--dataset", "glyphs", "--episodes", "2", "--threads", "1", "--method"]
 Sala = Callable[..., tuple[int, str, str]]

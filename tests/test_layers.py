@@ -14,8 +14,9 @@ ORDER = [
     "kernels", "sampler", "backbones", "stages", "methods", "evaluate", "checkpoint", "train", "runconfig", "runlog",
     "runs", "trained", "encoders", "belonging", "points", "aside", "refining", "engine", "estimator", "samples",
     "report", "figures", "page", "labelling", "collection", "journal", "session", "projection", "downloads", "serve",
-    "reproduce", "records", "sweep", "tables", "publish", "demo", "bench", "bench_scale", "console", "cli_data",
-    "cli_methods", "cli_bench", "cli_label", "cli_reproduce", "cli_serve", "cli", "__main__",
+    "reproduce", "records", "sweep", "tables", "publish", "demo", "bench", "bench_scale", "console", "watching", "cli_data",
+    "cli_methods", "cli_bench", "cli_label", "cli_reproduce", "cli_serve", "cli_train", "cli_evaluate", "cli_demo", "cli",
+    "__main__",
 ]  # fmt: skip
 # methods know tensors only: no dataset, no sampler, no protocol
 FORBIDDEN = {"methods": {"data", "sampler", "protocol"}, "stages": {"data", "sampler", "protocol", "backbones"}}
@@ -48,3 +49,4 @@ def test_public_names_are_sorted_and_exist() -> None:
     groups.append([n for n in names if n[0].islower()])
     assert names == [n for group in groups for n in sorted(group)]
     assert all(hasattr(sala, name) for name in names)
+    assert {*sala._MODULE_OF, "SalaError"} == set(names) <= set(dir(sala))
