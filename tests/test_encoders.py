@@ -6,6 +6,7 @@ import base64
 import io
 import os
 import sqlite3
+import threading
 import warnings
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import torch
 from PIL import Image
 
 import sala
+from sala.data.files import Tree
 from sala.encoders import EmbedProgress, embed_files, open_encoder, read_features
 from sala.encoders.cache import FeatureCache
 from sala.encoders.lite import LITE, EfficientNetLite, SameConv, fold, lite_weights, round_channels
@@ -116,6 +118,51 @@ def test_bad_files_are_set_aside_with_a_reason_and_the_rest_is_embedded(tmp_path
     assert (reports[-1].done, reports[-1].total, reports[-1].n_set_aside) == (len(bad) + 1, len(bad) + 1, len(bad))
 
 
+@pytest.mark.parametrize(("size", "is_kept"), [((1, 1), False), ((5000, 2), False), ((7, 28), False), ((8, 8), True)])
+def test_an_image_of_hardly_any_pixels_is_set_aside(tmp_path: Path, size: tuple[int, int], is_kept: bool) -> None:
+    path = saved(tmp_path / "x.png", Image.new("RGB", size, "red"))
+    reasons = embed_files([path], MeanColour(), cache=False).set_aside
+    assert is_kept or f"{size[0]} x {size[1]} pixels, too small to tell anything from" in reasons[0]
+    assert (not reasons) is is_kept
+
+
+def test_images_that_an_encoder_has_no_numbers_for_are_set_aside(tmp_path: Path) -> None:
+    class Dividing(MeanColour):
+        def embed(self, images: np.ndarray) -> np.ndarray:
+            features = super().embed(images)
+            return np.where(features == 0, np.nan, features)  # type: ignore[no-any-return]
+
+    paths, store = some_images(tmp_path, 3), FeatureCache("x", tmp_path / "cache")
+    for _ in range(2):  # nor are they kept
+        embedded = embed_files(paths, Dividing(), cache=store)
+        assert embedded.kept.tolist() == [1, 2] and "0.png has features that are not finite" in embedded.set_aside[0]
+
+
+def test_no_more_files_are_in_memory_than_threads_decode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait for their turn hold no file: 64 of them would be gigabytes of large photos."""
+    paths, now, most = some_images(tmp_path, 100), 0, 0
+    lock = threading.Lock()
+
+    class Content(bytes):
+        def __new__(cls, content: bytes) -> Content:
+            nonlocal now, most
+            with lock:
+                now += 1
+                most = max(now, most)
+            return super().__new__(cls, content)
+
+        def __del__(self) -> None:
+            nonlocal now
+            with lock:
+                now -= 1
+
+    read = Tree.read
+    monkeypatch.setattr(Tree, "read", lambda *words: Content(read(*words)))
+    monkeypatch.setattr("sala.encoders.embed.os.cpu_count", lambda: 3)
+    assert len(embed_files(paths, MeanColour(), cache=False).features) == 100
+    assert 1 <= most <= 3
+
+
 def test_no_files_are_no_features() -> None:
     assert embed_files([], MeanColour(), cache=False).features.shape == (0, 0)
 
@@ -150,8 +197,10 @@ def test_a_run_that_is_broken_off_keeps_what_it_had(tmp_path: Path) -> None:
                 raise KeyboardInterrupt
             return super().embed(images)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="of 32 images are kept, and the same command goes on from there"):
         embed_files(paths, Breaking(), cache=store)
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):  # nothing is promised where nothing is kept
+        embed_files(paths, Breaking(), cache=False)
     again = MeanColour()
     assert embed_files(paths, again, cache=FeatureCache("x", tmp_path / "cache")).n_cached == 32
     assert again.n_images == 32
@@ -277,7 +326,7 @@ def lite0() -> object:
 
 def test_photos_of_one_class_are_alike(lite0: object, real_data: Path) -> None:
     """Real weights, real photos: each sunflower is nearest to the other one, as each piano is."""
-    from sala.data.files import Tree, decode
+    from sala.data.files import decode
 
     archive = real_data / "caltech" / "caltech-16.zip"
     if not archive.is_file():

@@ -202,8 +202,8 @@ def bomb(side: int) -> bytes:
         ("0.jpg", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "is not an image, whatever its name says"),
         ("0.jpg", jpeg()[:1500], "is not a readable image (image file is truncated"),
         ("0.png", png(7, (64, 64))[:60], "is not a readable image ("),
-        ("0.png", bomb(50_000), "has too many pixels (the limit is 80,000,000); scale it down or remove it"),
-        ("0.png", bomb(9_000), "is 9000 x 9000 pixels (the limit is 80,000,000 in all); scale it down or remove it"),
+        ("0.png", bomb(50_000), "has 2,500,000,000 pixels, and 80 million are the limit; scale it down or remove it"),
+        ("0.png", bomb(9_000), "has 9000 x 9000 pixels, and 80 million are the limit; scale it down or remove it"),
     ],
     ids=["web page", "empty", "PostScript", "truncated JPEG", "truncated PNG", "50,000 x 50,000", "9,000 x 9,000"],
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from sala.errors import SalaError
 # odd metadata is not an error. Once for the process: images are decoded by many threads, and filters are not a thread's own
 warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
 
-MAX_PIXELS = 80_000_000  # of one image: more than any camera's, and below Pillow's own warning
+MAX_PIXELS = 80_000_000  # of one image: more than nearly any camera's, below Pillow's own warning, and 240 MB to decode
 MAX_MEMBER_BYTES = 256 << 20  # of one image file: MAX_PIXELS in RGB, not compressed
 IMAGE_SUFFIXES = {
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm",
@@ -183,10 +184,9 @@ def open_image(content: bytes, where: str, *, image_size: int, mode: str) -> Ima
         image.draft(mode, (image_size, image_size))  # JPEG: decoded at a fraction of the size, not below the target
         image.load()
         return flatten(_upright(image), mode)
-    except Image.DecompressionBombError:
-        raise SalaError(
-            f"{where} has too many pixels (the limit is {MAX_PIXELS:,}); scale it down or remove it"
-        ) from None
+    except Image.DecompressionBombError as error:  # Pillow's own limit is before ours, and tells the number of pixels
+        n_pixels = re.search(r"\d+", str(error))
+        raise _too_large(where, f"{int(n_pixels[0]):,} pixels" if n_pixels else "too many pixels") from None
     except UnidentifiedImageError:
         raise SalaError(f"{where} is not an image, whatever its name says; replace or remove it") from None
     except SalaError:
@@ -205,9 +205,11 @@ def _upright(image: Image.Image) -> Image.Image:
 def _check_size(image: Image.Image, where: str) -> None:
     width, height = image.size
     if width * height > MAX_PIXELS:
-        raise SalaError(
-            f"{where} is {width} x {height} pixels (the limit is {MAX_PIXELS:,} in all); scale it down or remove it"
-        )
+        raise _too_large(where, f"{width} x {height} pixels")
+
+
+def _too_large(where: str, size: str) -> SalaError:
+    return SalaError(f"{where} has {size}, and {MAX_PIXELS // 10**6} million are the limit; scale it down or remove it")
 
 
 def flatten(image: Image.Image, mode: str) -> Image.Image:

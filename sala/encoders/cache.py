@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import threading
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,11 +29,13 @@ CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, size INTEGER, time INTE
 
 
 class FeatureCache:
-    """The features of one encoder. `folder` is for tests and for users with a faster disk."""
+    """The features of one encoder, for any thread. `folder` is for tests and for users with a faster disk."""
 
     def __init__(self, identity: str, folder: Path | None = None):
         self.path = (folder or cache_folder() / "embeddings") / f"{identity}.sqlite"
+        self.n_kept = 0  # features that were added
         self._database = _open(self.path)
+        self._alone = threading.RLock()
         self._trouble: Exception | None = None
 
     def known_hash(self, path: Path) -> bytes | None:
@@ -52,15 +55,17 @@ class FeatureCache:
         """(path, its state when it was read, content hash, features or None if they are there), all or none of them."""
         files = [(_key(path), stat.st_size, stat.st_mtime_ns, digest) for path, stat, digest, _ in entries]
         rows = [(digest, value.astype(np.float32).tobytes()) for _, _, digest, value in entries if value is not None]
-        if self._database is None:
-            return
-        try:
-            with self._database:
-                self._database.executemany("INSERT OR REPLACE INTO features VALUES (?, ?)", rows)
-                self._database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", files)
-        except sqlite3.Error as error:  # a full disk, another process for too long: this run does without
-            self._trouble = error
-            self.close()
+        with self._alone:
+            if self._database is None:
+                return
+            try:
+                with self._database:
+                    self._database.executemany("INSERT OR REPLACE INTO features VALUES (?, ?)", rows)
+                    self._database.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", files)
+                self.n_kept += len(rows)
+            except sqlite3.Error as error:  # a full disk, another process for too long: this run does without
+                self._trouble = error
+                self.close()
 
     def tell(self) -> None:
         """Warn of what went wrong since. Not when it does: while images are decoded, no warning is heard."""
@@ -74,15 +79,16 @@ class FeatureCache:
             self._database = None
 
     def _first(self, query: str, key: object) -> tuple[Any, ...] | None:
-        if self._database is None:
-            return None
-        try:
-            row: tuple[Any, ...] | None = self._database.execute(query, (key,)).fetchone()
-        except sqlite3.Error as error:
-            self._trouble = error
-            self.close()
-            return None
-        return row
+        with self._alone:
+            if self._database is None:
+                return None
+            try:
+                row: tuple[Any, ...] | None = self._database.execute(query, (key,)).fetchone()
+            except sqlite3.Error as error:
+                self._trouble = error
+                self.close()
+                return None
+            return row
 
 
 def content_hash(content: bytes) -> bytes:
@@ -98,7 +104,7 @@ def _open(path: Path) -> sqlite3.Connection | None:
     for _ in range(2):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            database = sqlite3.connect(path, timeout=30)
+            database = sqlite3.connect(path, timeout=30, check_same_thread=False)
             database.executescript(SCHEMA)
             database.execute("SELECT hash FROM features LIMIT 1").fetchone()
             return database

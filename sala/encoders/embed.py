@@ -1,6 +1,7 @@
 """Files to features: from the cache where they are there, else through the encoder, a batch at a time.
 
-Images of the next batch are decoded, on all cores, while one is embedded: large photos take longer to decode than to embed.
+Images of the next batch are read and decoded, on all cores, while one is embedded: large photos take longer to decode than to
+embed. A file is read by the thread that decodes it, so that there are never more of them in memory than threads.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
-from sala.data.files import Tree, decode, printable
+from sala.data.files import Tree, open_image, printable, resize
 from sala.encoders.base import Encoder, Features
 from sala.encoders.cache import FeatureCache, content_hash
 from sala.encoders.ready import ReadyFeatures
 from sala.errors import SalaError
+from sala.wording import counted
 
 BATCH = 32  # images
+MIN_SIDE = 8  # pixels of an image's shorter side: letters of 28 and icons of 16 are images, lines and dots are not
 
 
 @dataclass(frozen=True)
@@ -45,15 +49,18 @@ class EmbeddedFiles:
 
 @dataclass(frozen=True)
 class _Read:
-    """A file on its way: its features if they are known, else its pixels to come, else what is wrong with it."""
+    """A file that was looked at: its features if they are known, else its pixels, else what is wrong with it."""
 
     index: int
     path: Path
     stat: os.stat_result | None = None
     digest: bytes | None = None
     features: NDArray[np.float32] | None = None
-    image: Future[NDArray[np.uint8]] | None = None
+    image: NDArray[np.uint8] | None = None
     problem: str | None = None
+
+
+_Coming = Future[_Read] | _Read
 
 
 def embed_files(
@@ -72,17 +79,25 @@ def embed_files(
     n_cached = 0
     decoders = ThreadPoolExecutor(os.cpu_count())
     try:
-        for batch in _ahead(_batches(_read(i, Path(path), encoder, store, decoders) for i, path in enumerate(paths))):
-            rows |= {read.index: read.features for read in batch if read.features is not None}
-            n_cached += sum(read.features is not None for read in batch)
-            set_aside |= {read.index: read.problem for read in batch if read.problem is not None}
-            fresh = _embed_batch(batch, encoder, set_aside)
+        coming = (_look_at(i, Path(path), encoder, store, decoders) for i, path in enumerate(paths))
+        for batch in _ahead(_batches(coming)):
+            reads = [read.result() if isinstance(read, Future) else read for read in batch]
+            rows |= {read.index: read.features for read in reads if read.features is not None}
+            n_cached += sum(read.features is not None for read in reads)
+            set_aside |= {read.index: read.problem for read in reads if read.problem is not None}
+            fresh = _embed_batch(reads, encoder, set_aside)
             rows |= fresh
             if store:
-                store.add([(r.path, r.stat, r.digest, fresh.get(r.index)) for r in batch
+                store.add([(r.path, r.stat, r.digest, fresh.get(r.index)) for r in reads
                            if r.stat is not None and r.digest is not None and r.index not in set_aside])  # fmt: skip
             if progress:
-                progress(EmbedProgress(batch[-1].index + 1, len(paths), n_cached, len(set_aside)))
+                progress(EmbedProgress(reads[-1].index + 1, len(paths), n_cached, len(set_aside)))
+    except KeyboardInterrupt:
+        if not store or not store.n_kept:
+            raise
+        raise KeyboardInterrupt(
+            f"the features of {counted(store.n_kept, 'image')} are kept, and the same command goes on from there"
+        ) from None
     finally:
         decoders.shutdown(cancel_futures=True)
         if store:
@@ -93,13 +108,13 @@ def embed_files(
     return EmbeddedFiles(_stack([rows[i] for i in kept]), kept, dict(sorted(set_aside.items())), n_cached)
 
 
-def _batches(reads: Iterator[_Read]) -> Iterator[list[_Read]]:
+def _batches(coming: Iterator[_Coming]) -> Iterator[list[_Coming]]:
     """Ended by so many images to embed, or by many more that need no embedding."""
-    batch: list[_Read] = []
+    batch: list[_Coming] = []
     n_images = 0
-    for read in reads:
+    for read in coming:
         batch.append(read)
-        n_images += read.image is not None
+        n_images += isinstance(read, Future)
         if n_images == BATCH or len(batch) == 16 * BATCH:
             yield batch
             batch, n_images = [], 0
@@ -107,7 +122,7 @@ def _batches(reads: Iterator[_Read]) -> Iterator[list[_Read]]:
         yield batch
 
 
-def _ahead(batches: Iterator[list[_Read]]) -> Iterator[list[_Read]]:
+def _ahead(batches: Iterator[list[_Coming]]) -> Iterator[list[_Coming]]:
     """Each, when the next is on its way."""
     batch = next(batches, None)
     while batch is not None:
@@ -116,10 +131,17 @@ def _ahead(batches: Iterator[list[_Read]]) -> Iterator[list[_Read]]:
         batch = following
 
 
-def _read(index: int, path: Path, encoder: Encoder, store: FeatureCache | None, decoders: ThreadPoolExecutor) -> _Read:
-    """A file that the cache knows is not read; one that only its content is known of is not decoded."""
+def _look_at(
+    index: int, path: Path, encoder: Encoder, store: FeatureCache | None, decoders: ThreadPoolExecutor
+) -> _Coming:
+    """A file that the cache knows, and that is as it was, is not read."""
     if store and (digest := store.known_hash(path)) and (known := store.features(digest)) is not None:
         return _Read(index, path, features=known)
+    return decoders.submit(_read, index, path, encoder, store)
+
+
+def _read(index: int, path: Path, encoder: Encoder, store: FeatureCache | None) -> _Read:
+    """A file whose content the cache knows is not decoded."""
     try:
         if not path.is_file():  # a pipe would block for ever
             raise SalaError(f"{printable(str(path))} is not a file; remove it from the list")
@@ -127,26 +149,36 @@ def _read(index: int, path: Path, encoder: Encoder, store: FeatureCache | None, 
         digest = content_hash(content)
         if store and (known := store.features(digest)) is not None:
             return _Read(index, path, stat, digest, features=known)
-        where = printable(str(path))
-        image = decoders.submit(decode, content, where, image_size=encoder.image_size, mode=encoder.mode)
+        image = open_image(content, printable(str(path)), image_size=encoder.image_size, mode=encoder.mode)
+        _check_side(image, path)
     except (SalaError, OSError, ValueError) as error:  # ValueError: a NUL in the name
         return _Read(index, path, problem=str(error))
-    return _Read(index, path, stat, digest, image=image)
+    return _Read(index, path, stat, digest, image=resize(image, encoder.image_size))
 
 
-def _embed_batch(batch: list[_Read], encoder: Encoder, set_aside: dict[int, str]) -> dict[int, NDArray[np.float32]]:
-    """Features by index; what cannot be decoded is added to those set aside."""
-    images: dict[int, NDArray[np.uint8]] = {}
-    for read in batch:
-        if read.image is not None:
-            try:
-                images[read.index] = read.image.result()
-            except (SalaError, OSError, ValueError) as error:
-                set_aside[read.index] = str(error)
+def _check_side(image: Image.Image, path: Path) -> None:
+    """What is scaled up from a few pixels, or from a line, looks like nothing."""
+    if min(image.size) < MIN_SIDE:
+        raise SalaError(
+            f"{printable(str(path))} is {image.width} x {image.height} pixels, too small to tell anything from (the shorter "
+            f"side has {MIN_SIDE} at least); get a larger copy or remove it"
+        )
+
+
+def _embed_batch(reads: list[_Read], encoder: Encoder, set_aside: dict[int, str]) -> dict[int, NDArray[np.float32]]:
+    """Features by index; an image that the encoder has no numbers for is added to those set aside."""
+    images = {read.index: read.image for read in reads if read.image is not None}
     if not images:
         return {}
     features = encoder.embed(np.stack(list(images.values())))
-    return dict(zip(images, features, strict=True))
+    is_good = [bool(np.isfinite(row).all()) for row in features]
+    where = {read.index: printable(str(read.path)) for read in reads}
+    set_aside |= {
+        i: f"{where[i]} has features that are not finite numbers by the encoder {encoder.name}; try another encoder"
+        for i, good in zip(images, is_good, strict=True)
+        if not good
+    }
+    return {i: row for i, row, good in zip(images, features, is_good, strict=True) if good}
 
 
 def _look_up(paths: Sequence[Path | str], encoder: ReadyFeatures) -> EmbeddedFiles:
