@@ -26,20 +26,29 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and note. The file is read in one go: a training may replace it at any moment."""
+    """Tensors and note of a run's checkpoint."""
     try:
-        content = path.read_bytes()
-        tensors = from_bytes(content)  # which checks lengths and offsets
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        return tensors, dict(json.loads(header.get("__metadata__", {}).get("note", "{}")))
+        return read_tensors(path)
     except FileNotFoundError:
         raise SalaError(
             f"there is no checkpoint {path}; `sala train --resume {path.parent}` goes on with that run"
         ) from None
-    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise SalaError(
             f"the checkpoint {path} is damaged ({error}); restore it from a copy, or make it again"
         ) from None
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and note; OSError, or ValueError if it is no such file. It is read in one go: a training may replace it at any
+    moment."""
+    content = path.read_bytes()
+    try:
+        tensors = from_bytes(content)  # which checks lengths and offsets
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        return tensors, dict(json.loads(header.get("__metadata__", {}).get("note", "{}")))
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
 
 
 def write_atomically(path: Path, content: bytes, previous: Path | None = None) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -36,8 +37,10 @@ from sala.labelling import (
     written_whole,
 )
 from sala.labelling.fit import describe_encoder
-from sala.labelling.folders import check_out, check_places
+from sala.labelling.folders import check_file, check_out, check_places, check_writable
 from sala.labelling.predict import given_files
+from sala.modelfile import NAME as MODEL
+from sala.wording import counted
 
 Form = Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")]
 Forms = Annotated[
@@ -79,6 +82,10 @@ def label(
         raise SalaError("--link goes with --copy-to; name the folder for the links")
     check_places(labelled, pool, [copy_to] if copy_to else [])
     check_out(out, labelled)
+    for name in ("labels.csv", "set-aside.csv", "report.html", MODEL):
+        check_file(out / name, "--out")
+    if copy_to is not None:
+        check_writable(copy_to, "--copy-to")
     network = open_encoder(encoder)
     with console.embedding("embedding") as progress:
         result = label_folders(
@@ -88,9 +95,10 @@ def label(
     _tell(result, out)
     if copy_to is not None:
         done = sort_copies(result.rows(), copy_to, link=link)
-        there = f", {done.n_there:,} were there already" if done.n_there else ""
-        what = "links" if link else "copies"
-        console.out.print(f"{escape(printable(str(copy_to)))}: {done.placed.total():,} {what} in class folders{there}")
+        there = f", {done.n_there:,} {'was' if done.n_there == 1 else 'were'} there already" if done.n_there else ""
+        n = done.placed.total()
+        what = counted(n, "link") if link else f"{n:,} {'copy' if n == 1 else 'copies'}"
+        console.out.print(f"{escape(printable(str(copy_to)))}: {what} in class folders{there}")
 
 
 def _check_form(form: str) -> None:
@@ -110,7 +118,7 @@ def _write(result: Labelling, out: Path, forms: set[str]) -> None:
         if (out / f"{other}.json").exists():
             console.warn(f"{printable(str(out))}/{other}.json is of an earlier run; --format {other} writes it anew")
     write_set_aside(out / "set-aside.csv", result.set_aside)
-    result.model.save(out / "model.safetensors")
+    result.model.save(out / MODEL)
     with console.err.status("writing the report"):
         write_report(out / "report.html", result)
 
@@ -139,7 +147,8 @@ def _tell(result: Labelling, out: Path) -> None:
         console.err.print(f"pool images that are copies of other ones and count once: {result.n_copies:,}")
     if result.set_aside:
         first = next(iter(result.set_aside.values()))
-        console.warn(f"set aside: {len(result.set_aside):,} files, all in {out / 'set-aside.csv'}; the first: {first}")
+        n_files = counted(len(result.set_aside), "file")
+        console.warn(f"set aside: {n_files}, listed in {printable(str(out))}/set-aside.csv; the first: {first}")
     place = printable(str(out))
     console.out.print(f"labels: {place}/labels.csv   look through: {place}/report.html", markup=False)
     console.out.print(f"label more images with: sala predict {place}/model.safetensors IMAGES", markup=False)
@@ -165,10 +174,8 @@ def predict(
     Example: `find photos -name '*.jpg' | sala predict out/model.safetensors - --out new.csv`
     """
     _check_form(form)
-    if not model.is_file():
-        raise SalaError(
-            f"there is no model {printable(str(model))}; `sala label` makes one, model.safetensors in its --out"
-        )
+    if out is not None:
+        check_file(out, "--out")
     fitted = LabelModel.load(model)
     network = encoder_of(fitted, encoder)
     n_bad = 0
@@ -179,13 +186,20 @@ def predict(
         console.err.print(reason, markup=False)
 
     files = given_files([Path(i) for i in images if i != "-"], _listed(null) if "-" in images else [])
-    with console.running("labelling") as on_batch, _output(out) as file:
+    with console.running("labelling") as on_batch:
         rows = predict_files(fitted, network, files, cache=cache, on_problem=on_problem, on_batch=on_batch)
-        n = write_rows(rows, file, form, fitted.classes)
-        if n == 0:
-            what = f"none of the {n_bad} files could be read" if n_bad else "there is no image among what was named"
-            raise SalaError(f"{what}; name image files, or folders that hold some")
-    console.err.print(f"{n:,} images labelled" + (f", {n_bad:,} could not be read" if n_bad else ""))
+        first = next(rows, None)  # before anything is written: what fails leaves no header behind
+        if first is None:
+            raise SalaError(f"{_nothing_of(n_bad)}; name image files, or folders that hold some")
+        with _output(out) as file:
+            n = write_rows(chain([first], rows), file, form, fitted.classes)
+    console.err.print(f"{counted(n, 'image')} labelled" + (f", {n_bad:,} could not be read" if n_bad else ""))
+
+
+def _nothing_of(n_bad: int) -> str:
+    if n_bad == 1:
+        return "the one file that was named could not be read"
+    return f"none of the {n_bad:,} files could be read" if n_bad else "there is no image among what was named"
 
 
 def _listed(null: bool) -> Iterator[Path]:

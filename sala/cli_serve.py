@@ -22,6 +22,7 @@ from sala.encoders import EmbedProgress, open_encoder
 from sala.journal import Journal
 from sala.serve import PageServer, check_address
 from sala.session import Session
+from sala.wording import counted
 
 
 def serve(
@@ -74,10 +75,10 @@ def _tell(session: Session, place: Path) -> None:
         console.warn(f"set aside: {n - 5} more; the page lists them")
     if session.n_lost:
         console.warn(
-            f"{session.n_lost} labels in {place} are of images or classes that are not there now; they are kept"
+            f"of images or classes that are not there now, {place} has {counted(session.n_lost, 'label')}, which it keeps"
         )
     if session.n_events:
-        console.err.print(f"going on with {session.n_events} changes from {place}", markup=False)
+        console.err.print(f"going on with {counted(session.n_events, 'change')} from {place}", markup=False)
     else:
         console.err.print(f"each click is saved in {place}", markup=False)
 

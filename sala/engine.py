@@ -40,8 +40,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sala.belonging import Belonging, Similarities, belonging, belonging_beside, other_prototypes
-from sala.checkpoint import load_checkpoint, save_checkpoint
+from sala.checkpoint import save_checkpoint
 from sala.errors import SalaError
+from sala.modelfile import KIND, read_model, spoiled
 from sala.points import Floats, centre_of, normalised, spread_of, to_tensor
 from sala.refining import anchored, in_larger_classes, refine
 
@@ -132,7 +133,7 @@ class LabelModel:
         tensors = {name: getattr(self, name) for name in TENSORS}
         note = {
             "format": FORMAT,
-            "kind": "label-model",
+            "kind": KIND,
             "classes": list(self.classes),
             "belonging": vars(self.belonging),
             "anchor": self.anchor,
@@ -158,10 +159,8 @@ class LabelModel:
 
     @classmethod
     def load(cls, path: Path | str) -> LabelModel:
-        tensors, note = load_checkpoint(Path(path))
+        tensors, note = read_model(Path(path), FORMAT)
         try:
-            if (note["format"], note["kind"]) != (FORMAT, "label-model"):
-                raise ValueError("of another version")
             config = EngineConfig(**(note["config"] | {"prior": tuple(note["config"]["prior"])}))
             model = cls(
                 tuple(map(str, note["classes"])),
@@ -174,7 +173,7 @@ class LabelModel:
             )
             model._check()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise SalaError(f"{path} is not a model that sala wrote for labelling ({error}); fit it again") from None
+            raise spoiled(Path(path), error) from None
         return model
 
 

@@ -194,7 +194,7 @@ def test_a_model_file_with_nonsense_is_refused(tmp_path: Path, wrong: dict[str, 
     fit_labels(support, labels, pool).model.save(tmp_path / "m.safetensors")
     tensors, note = load_checkpoint(tmp_path / "m.safetensors")
     save_checkpoint(tmp_path / "m.safetensors", tensors, note | {"belonging": note["belonging"] | wrong})
-    with pytest.raises(SalaError, match="not a model that sala wrote"):
+    with pytest.raises(SalaError, match="changed or damaged"):
         LabelModel.load(tmp_path / "m.safetensors")
 
 
@@ -487,7 +487,7 @@ def test_a_model_file_whose_numbers_are_wrong_is_refused(tmp_path: Path, name: s
     x = tensors[name]
     changed = {"nan": torch.full_like(x, math.nan), "double": x.double(), "shape": x[..., None].contiguous()}[wrong]
     save_checkpoint(tmp_path / "m.safetensors", tensors | {name: changed}, note)
-    with pytest.raises(SalaError, match="not a model that sala wrote"):
+    with pytest.raises(SalaError, match="changed or damaged"):
         LabelModel.load(tmp_path / "m.safetensors")
 
 

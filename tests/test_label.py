@@ -153,7 +153,7 @@ def test_predict_writes_a_file_whole_or_not_at_all(folders: tuple[Path, Path], t
     model, out = tmp_path / "out" / "model.safetensors", tmp_path / "new.csv"
     out.write_text("precious")
     message = refusal("predict", model, tmp_path / "nothing.png", "--encoder", "colour", "--out", out)
-    assert "none of the 1 files could be read" in message and out.read_text() == "precious"
+    assert "the one file that was named could not be read" in message and out.read_text() == "precious"
     sala("predict", model, folders[1], "--encoder", "colour", "--out", out, "--no-cache")
     assert len(labels(out)) == 30 and not list(tmp_path.glob(".*partial"))
 
@@ -222,13 +222,15 @@ def test_folders_that_cannot_be_labelled_from_are_refused_with_a_repair(
     assert "a folder of their own" in refusal("label", labelled, labelled / "red", *out)
     assert "no class folders but 15 images" in refusal("label", pool / "part0", labelled, *out)
     paint(tmp_path / "one" / "red" / "a.png", RED)
-    assert "has one class only (red)" in refusal("label", tmp_path / "one", pool, *out)
+    alone = refusal("label", tmp_path / "one", pool, *out)
+    assert "has one class only (red)" in alone and "add a folder" in alone and "`sala serve`" in alone
     (tmp_path / "one" / "empty").mkdir()
-    assert "empty has no image; put one into it or remove" in refusal("label", tmp_path / "one", pool, *out)
+    assert "empty has no image; put one into it, remove" in refusal("label", tmp_path / "one", pool, *out)
     (tmp_path / "one" / "empty" / "x.png").touch()
-    assert "empty has no image (" in refusal("label", tmp_path / "one", pool, *out)
+    assert "empty has no image that can be used (" in refusal("label", tmp_path / "one", pool, *out)
     (tmp_path / "one" / "empty" / "x.png").write_text("no image")
-    assert "no image of the class empty can be used" in refusal("label", tmp_path / "one", pool, *out)
+    broken = refusal("label", tmp_path / "one", pool, *out)
+    assert "no image of the class empty can be used" in broken and "put a sound one into its folder" in broken
     assert not (tmp_path / "out").exists()
     (tmp_path / "pool.zip").write_bytes(b"PK")
     assert "is a file, not a folder with images to label" in refusal("label", labelled, tmp_path / "pool.zip", *out)
@@ -466,7 +468,7 @@ def test_the_report_bounds_its_pictures_and_says_how_many_are_missing(
 ) -> None:
     monkeypatch.setattr("sala.labelling.report.MAX_IN_ALL", 3)
     sala("label", *folders, "--out", tmp_path / "out", "--encoder", "colour")
-    assert "4 surer ones are not shown" in (tmp_path / "out" / "report.html").read_text()
+    assert "Not shown: 4 surer images" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_the_reliability_of_left_out_images_is_by_groups_of_equal_size() -> None:

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sala.data.files import printable
 from sala.encoders.base import Encoder, Features, Images, file_hash
 from sala.encoders.lite import LITE, N_FEATURES, lite_weights, load_lite
 from sala.encoders.ready import ReadyFeatures
@@ -43,8 +44,7 @@ def open_encoder(which: str | Path | Encoder = "lite0") -> Encoder:
     if path.is_dir():
         return RunEncoder(path)
     if not path.is_file():
-        names = ", ".join([*LITE, *shipped_runs()])
-        raise SalaError(f"there is no encoder {which}; take {names}, a run folder, or a .onnx, .pt or .npy file")
+        raise _missing(path)
     if path.suffix.lower() == ".onnx":
         return OnnxEncoder(path)
     if path.suffix.lower() in TORCHSCRIPT_SUFFIXES:
@@ -52,6 +52,15 @@ def open_encoder(which: str | Path | Encoder = "lite0") -> Encoder:
     if path.suffix.lower() == ".npy":
         return ReadyFeatures(path)
     raise SalaError(f"{path} is of no known kind; an encoder is a run folder or a file in .onnx, .pt or .npy")
+
+
+def _missing(path: Path) -> SalaError:
+    """For what is no name of ours: a path, by its looks, or a mistyped name."""
+    shown = printable(str(path))
+    if path.suffix.lower() in {".onnx", ".npy", *TORCHSCRIPT_SUFFIXES} or len(path.parts) > 1:
+        return SalaError(f"there is no file or folder {shown} to be an encoder; look at its name and where it is")
+    names = ", ".join([*LITE, *shipped_runs()])
+    return SalaError(f"there is no encoder {shown}; take {names}, a run folder, or a .onnx, .pt or .npy file")
 
 
 class LiteEncoder:

@@ -9,6 +9,7 @@ import numpy as np
 from sala.data.files import unreadable
 from sala.encoders.base import Features, Images, file_hash
 from sala.errors import SalaError
+from sala.wording import counted
 
 
 def read_features(path: Path | str) -> Features:
@@ -22,9 +23,14 @@ def read_features(path: Path | str) -> Features:
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "fiu" or 0 in array.shape:
         got = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
         raise SalaError(f"{path} holds {got}; features are numbers [images, dimensions]")
-    features = array.astype(np.float32)
-    if not np.isfinite(features).all():
-        raise SalaError(f"{path} holds values that are not finite; remove those rows")
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+        features = array.astype(np.float32)
+    bad = np.flatnonzero(~np.isfinite(features).all(1))
+    if len(bad):
+        raise SalaError(
+            f"{path} holds values that are nan, infinite or too large in {counted(len(bad), 'row')}, the first of them row "
+            f"{bad[0] + 1} of {len(features):,}; remove it with its line in the list, or mend it"
+        )
     return features
 
 
@@ -49,7 +55,8 @@ class ReadyFeatures:
             raise SalaError(f"{beside} is not text in UTF-8; write one path a line") from None
         if len(lines) != len(self.features):
             raise SalaError(
-                f"{beside} has {len(lines)} lines and {path} {len(self.features)} rows; they must be as many"
+                f"{beside} has {counted(len(lines), 'line')} and {path} {counted(len(self.features), 'row')}; they must be as "
+                "many"
             )
         self._row = {(beside.parent / line).resolve(): i for i, line in enumerate(lines)}
 

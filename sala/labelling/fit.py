@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sala.data.files import printable
-from sala.encoders import EmbedProgress, Encoder, embed_files
+from sala.encoders import EmbeddedFiles, EmbedProgress, Encoder, embed_files
 from sala.engine import Fitted, HeldOut, LabelModel, fit_labels
 from sala.errors import SalaError
 from sala.labelling.folders import (
+    ON_THE_PAGE,
     Examples,
     as_text,
     check_places,
@@ -69,6 +70,7 @@ def label_folders(
     """`labelled/class/*.jpg` and a folder of images, which may be empty. `which` tells later how to open the encoder."""
     check_places(labelled, pool)
     examples = read_examples(labelled)
+    _check_classes(examples, embed_files(examples.paths, encoder))  # alone and first: the pool may take hours
     found = list(image_files(pool, skip=labelled))
     paths = [*examples.paths, *(path for path, problem in found if problem is None)]
     embedded = embed_files(paths, encoder, progress=progress)
@@ -92,7 +94,7 @@ def label_folders(
         paths=kept[n_labelled:],
         columns=columns,
         thresholds=thresholds,
-        label_next=distinct[fitted.pool.label_next] - n_labelled,
+        label_next=worth_asking(distinct[fitted.pool.label_next] - n_labelled, columns, thresholds),
         held_out=fitted.held_out,
         examples=used,
         set_aside=set_aside,
@@ -100,6 +102,18 @@ def label_folders(
         n_labelled_copies=int((first[n_labelled:] < n_labelled).sum()),
         n_cached=embedded.n_cached,
     )
+
+
+def _check_classes(examples: Examples, embedded: EmbeddedFiles) -> None:
+    """Refuse a class of whose images none can be read."""
+    there = {examples.labels[i] for i in embedded.kept}
+    for c, name in enumerate(examples.classes):
+        if c not in there:
+            reason = embedded.set_aside[examples.labels.index(c)]
+            raise SalaError(
+                f"no image of the class {printable(name)} can be used: {reason}; put a sound one into its folder, remove the "
+                f"folder, or {ON_THE_PAGE}"
+            )
 
 
 def _distinct_examples(
@@ -116,10 +130,6 @@ def _distinct_examples(
         else:
             set_aside[examples.paths[b]] = copied(examples.paths[b], examples.paths[a])
     labels = [examples.labels[kept[i]] for i in rows]
-    for c, name in enumerate(examples.classes):
-        if c not in labels:
-            path = examples.paths[examples.labels.index(c)]
-            raise SalaError(f"no image of the class {printable(name)} can be used: {set_aside[path]}")
     return UsedExamples(examples.classes, [examples.paths[kept[i]] for i in rows], labels, rows)
 
 
@@ -159,6 +169,13 @@ def _spread(
         spread.label[i], spread.runner_up[i] = label, int(np.where(np.arange(len(p)) == label, -1, p).argmax())
         spread.probability[i], spread.none_of_these[i], spread.used[i] = 1.0, 0.0, True
     return spread
+
+
+def worth_asking(queue: NDArray[np.int64], columns: Columns, thresholds: Thresholds) -> NDArray[np.int64]:
+    """What to label next without what is rather junk, as long as there is anything else: a label for it helps no class."""
+    limit = min(0.5, thresholds.none_of_these)
+    known = queue[columns.none_of_these[queue] <= limit]
+    return known if len(known) else queue
 
 
 def _values(columns: Columns) -> list[NDArray[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from sala.data.files import IMAGE_SUFFIXES, printable, unreadable
 from sala.errors import SalaError
+from sala.wording import counted
 
 # images that we cannot open: they are reported, where other files are passed over
 FOREIGN_SUFFIXES = {".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".cr2", ".nef", ".arw", ".dng"}
@@ -39,6 +41,10 @@ def check_places(labelled: Path, pool: Path, written: Sequence[Path] = ()) -> No
             )
         if not folder.is_dir():
             raise SalaError(f"there is no folder {printable(str(folder))} with {what}; look at its name")
+        try:
+            check_readable(folder)
+        except OSError as error:
+            raise unreadable(f"the folder {printable(str(folder))} with {what}", error) from None
     if is_inside(pool, labelled):
         raise SalaError(
             f"the pool {printable(str(pool))} is in the folder of labelled images {printable(str(labelled))}, where it "
@@ -53,6 +59,12 @@ def check_places(labelled: Path, pool: Path, written: Sequence[Path] = ()) -> No
                 )
 
 
+def check_readable(folder: Path) -> None:
+    """OSError unless its names can be listed and what they stand for be read."""
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 def check_out(out: Path, labelled: Path) -> None:
     """Refuse, before anything is done, what could not be written to, or would be a class the next time."""
     if is_inside(out, labelled):
@@ -60,11 +72,23 @@ def check_out(out: Path, labelled: Path) -> None:
             f"{printable(str(out))} is in the folder of labelled images {printable(str(labelled))}, where it would be a class "
             "the next time; choose another --out"
         )
-    place = next(path for path in (out.absolute(), *out.absolute().parents) if os.path.lexists(path))
+    check_writable(out, "--out")
+
+
+def check_writable(folder: Path, option: str) -> None:
+    """Refuse, before the work, a folder that could not be made or written into."""
+    place = next(path for path in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(path))
     if not place.is_dir():
-        raise SalaError(f"{printable(str(place))} is a file, and a folder is wanted; choose another --out")
-    if not os.access(place, os.W_OK):
-        raise SalaError(f"this user may not write into {printable(str(place))}; choose another --out")
+        raise SalaError(f"{printable(str(place))} is a file, and a folder is wanted; choose another {option}")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise SalaError(f"this user may not write into {printable(str(place))}; allow it, or choose another {option}")
+
+
+def check_file(path: Path, option: str) -> None:
+    """Refuse, before the work, a file that could not be written."""
+    if path.is_dir():
+        raise SalaError(f"{printable(str(path))} is a folder, and a file is wanted; choose another {option}")
+    check_writable(path.absolute().parent, option)
 
 
 NO_CLASS = "none of these"  # what images are called that are of no class
@@ -94,32 +118,39 @@ def is_inside(path: Path, folder: Path) -> bool:
     return path.resolve().is_relative_to(folder.resolve())
 
 
-def image_files(root: Path, *, skip: Path | None = None, is_sorted: bool = True) -> Iterator[tuple[Path, str | None]]:
-    """Images in a folder and all below it, each with what is wrong with it, if anything is known already.
+def image_files(root: Path, *, skip: Path | None = None) -> Iterator[tuple[Path, str | None]]:
+    """Images in a folder and all below it, sorted, each with what is wrong with it, if anything is known already.
 
     Hidden files and files that are no images by their names are passed over. A link is followed only to a file in the
-    same root, so that nothing comes from elsewhere and nothing comes twice. Unsorted, no list is made of a folder.
+    same root, so that nothing comes from elsewhere and nothing comes twice. Of the folders on the way to an image the names
+    are in memory, and no more.
     """
     real_root = os.path.realpath(root)
-    folders = [root]
-    while folders:
-        folder = folders.pop()
-        if skip is not None and folder.resolve() == skip.resolve():
+    left: list[tuple[Path, list[str]]] = []  # folders, each with its names that are to come, the next one last
+
+    def enter(folder: Path) -> None:
+        if skip is None or folder.resolve() != skip.resolve():
+            check_readable(folder)
+            left.append((folder, sorted((name for name in os.listdir(folder) if not is_hidden(name)), reverse=True)))
+
+    try:
+        enter(root)
+    except OSError as error:
+        yield root, str(unreadable(printable(str(root)), error))
+    while left:
+        folder, names = left[-1]
+        if not names:
+            left.pop()
             continue
-        below: list[Path] = []
+        path = folder / names.pop()
         try:
-            with os.scandir(folder) as entries:
-                for entry in sorted(entries, key=lambda e: e.name) if is_sorted else entries:
-                    path = folder / entry.name
-                    if is_hidden(entry.name):
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        below.append(path)
-                    elif (problem := _problem(path, entry, real_root)) != PASSED_OVER:
-                        yield path, problem
+            state = path.lstat()
+            if stat.S_ISDIR(state.st_mode):
+                enter(path)
+            elif (problem := _problem(path, state, real_root)) != PASSED_OVER:
+                yield path, problem
         except OSError as error:
-            yield folder, str(unreadable(printable(str(folder)), error))
-        folders += reversed(below)
+            yield path, str(unreadable(printable(str(path)), error))
 
 
 PASSED_OVER = ""
@@ -130,10 +161,10 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") and not name.startswith("..")
 
 
-def _problem(path: Path, entry: os.DirEntry[str], real_root: str) -> str | None:
+def _problem(path: Path, state: os.stat_result, real_root: str) -> str | None:
     """None for an image; PASSED_OVER for what is none; else a sentence."""
     shown, suffix = printable(str(path)), path.suffix.lower()
-    if entry.is_symlink():
+    if stat.S_ISLNK(state.st_mode):
         is_folder = path.is_dir()
         if suffix not in IMAGE_SUFFIXES and not is_folder:
             return PASSED_OVER
@@ -145,9 +176,9 @@ def _problem(path: Path, entry: os.DirEntry[str], real_root: str) -> str | None:
         return f"{shown} is in a format that is not read ({suffix[1:]}); convert it to JPEG or PNG"
     if suffix not in IMAGE_SUFFIXES:
         return PASSED_OVER
-    if not entry.is_file():
+    if not path.is_file():
         return f"{shown} is not a file; remove it"
-    if entry.stat().st_size == 0:
+    if path.stat().st_size == 0:
         return f"{shown} is empty; get a fresh copy of it or remove it"
     return None
 
@@ -155,11 +186,7 @@ def _problem(path: Path, entry: os.DirEntry[str], real_root: str) -> str | None:
 def read_examples(folder: Path) -> Examples:
     """`class/*.jpg`, with two classes at least and an image in each."""
     classes, loose = _class_folders(folder)
-    if not classes:
-        raise SalaError(
-            f"{printable(str(folder))} has no class folders{f' but {len(loose)} images' if loose else ''}; "
-            "make one folder a class in it, named as the class, with 1 to 10 images each"
-        )
+    _check_number(folder, classes, loose)
     set_aside = {path: f"{printable(str(path))} is in no class folder; move it into one" for path in loose}
     paths: list[Path] = []
     labels: list[int] = []
@@ -168,24 +195,45 @@ def read_examples(folder: Path) -> Examples:
         good = [path for path, problem in found if problem is None]
         set_aside |= {path: problem for path, problem in found if problem is not None}
         if not good:
-            why = next((f" ({problem})" for _, problem in found if problem), "")
-            raise SalaError(
-                f"the class folder {printable(str(place))} has no image{why}; put one into it or remove the folder"
-            )
+            raise _without_image(place, found)
         paths += good
         labels += [c] * len(good)
+    names = tuple(checked_class(as_text(place.name)) for place in classes)
+    return Examples(names, paths, labels, set_aside | _links(folder))
+
+
+def _check_number(folder: Path, classes: Sequence[Path], loose: Sequence[Path]) -> None:
+    if not classes:
+        what = f" but {counted(len(loose), 'image')}" if loose else ""
+        raise SalaError(
+            f"{printable(str(folder))} has no class folders{what}; make one folder a class in it, named as the class, with "
+            "1 to 10 images each"
+        )
     if len(classes) < 2:
         raise SalaError(
             f"{printable(str(folder))} has one class only ({printable(classes[0].name)}), and there is nothing to tell apart; "
-            "add a folder with images of another class"
+            f"add a folder with images of another class, or {ON_THE_PAGE}"
         )
-    names = tuple(checked_class(as_text(place.name)) for place in classes)
-    return Examples(names, paths, labels, set_aside | _links(folder))
+
+
+ON_THE_PAGE = "add classes and examples by hand with `sala serve`"
+
+
+def _without_image(place: Path, found: Sequence[tuple[Path, str | None]]) -> SalaError:
+    """For a class folder, which may not even be readable."""
+    where, reason = found[0] if found else (None, None)
+    if where == place:
+        return SalaError(f"the class folder {reason}")
+    why = f" that can be used ({reason})" if reason else ""
+    return SalaError(
+        f"the class folder {printable(str(place))} has no image{why}; put one into it, remove the folder, or {ON_THE_PAGE}"
+    )
 
 
 def _class_folders(folder: Path) -> tuple[list[Path], list[Path]]:
     """Folders that are classes, and images beside them."""
     try:
+        check_readable(folder)
         places = sorted(path for path in folder.iterdir() if not is_hidden(path.name))
     except OSError as error:
         raise unreadable(printable(str(folder)), error) from None

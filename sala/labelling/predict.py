@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+from sala.data.files import printable
 from sala.encoders import Encoder, embed_files, open_encoder
 from sala.encoders.cache import FeatureCache
 from sala.encoders.networks import TORCHSCRIPT_SUFFIXES
@@ -28,7 +29,11 @@ def encoder_of(model: LabelModel, which: str | None = None) -> Encoder:
     if which is None and Path(named).suffix.lower() in TORCHSCRIPT_SUFFIXES:
         # it holds a program, and the model may come from anyone
         raise SalaError(
-            f"the model was made with the TorchScript file {named}; if you trust it, name it with --encoder"
+            f"the model was made with the TorchScript file {printable(named)}; if you trust it, name it with --encoder"
+        )
+    if which is None and len(Path(named).parts) > 1 and not Path(named).exists():
+        raise SalaError(
+            f"the model was made with {printable(named)}, which is not there; name its place with --encoder"
         )
     encoder = open_encoder(which or named)
     if encoder.identity != identity:
@@ -56,7 +61,19 @@ def predict_files(
     on_batch: Callable[[int], None] = lambda n_images: None,
 ) -> Iterator[Row]:
     """Rows for files as `image_files` gives them, in their order; what cannot be read is told to `on_problem`."""
-    thresholds = thresholds_of(model)
+    thresholds = thresholds_of(model)  # here, not with the first row: a model without them is refused at once
+    return _rows(model, encoder, thresholds, files, cache, on_problem, on_batch)
+
+
+def _rows(
+    model: LabelModel,
+    encoder: Encoder,
+    thresholds: Thresholds,
+    files: Iterable[tuple[Path, str | None]],
+    cache: bool,
+    on_problem: Callable[[Path, str], None],
+    on_batch: Callable[[int], None],
+) -> Iterator[Row]:
     quick = replace(model, config=replace(model.config, n_label_next=0))
     store = FeatureCache(encoder.identity) if cache else None
     stream = iter(files)
@@ -79,10 +96,10 @@ def predict_files(
 
 
 def given_files(places: Iterable[Path], listed: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
-    """Files as they are, folders with all below them, and then the paths of a list."""
+    """Files as they are and in their order, folders with all below them by name, and then the paths of a list."""
     for place in places:
         if place.is_dir():
-            yield from image_files(place, is_sorted=False)
+            yield from image_files(place)
         else:
             yield place, None
     yield from ((path, None) for path in listed)

@@ -17,6 +17,7 @@ from sala.errors import SalaError
 from sala.labelling.fit import Labelling
 from sala.labelling.folders import as_text
 from sala.labelling.rows import DOUBTFUL, NONE_OF_THESE, SURE, Row
+from sala.wording import counted
 
 MAX_OF_CLASS, MAX_IN_ALL, MAX_NEXT, MAX_SET_ASIDE = 60, 2_000, 24, 200  # pictures or lines
 THUMBNAIL = 120  # pixels
@@ -42,7 +43,7 @@ def report(labelling: Labelling) -> str:
         for i, (name, mine) in enumerate(by_class.items())
     ]
     return page.page(
-        f"{len(rows):,} images, {len(classes)} classes",
+        f"{counted(len(rows), 'image')}, {counted(len(classes), 'class')}",
         page.paragraph(_lead(labelling, rows)),
         page.legend((MEANING[kind], colour) for kind, colour in COLOURS.items()),
         _counts(labelling, by_class, len(rows)),
@@ -59,12 +60,12 @@ def report(labelling: Labelling) -> str:
 def _lead(labelling: Labelling, rows: Sequence[Row]) -> str:
     n = {kind: sum(row.verdict == kind for row in rows) for kind in COLOURS}
     examples = labelling.examples
-    start = f"From {len(examples.paths)} labelled images of {len(examples.classes)} classes. "
+    start = f"From {counted(len(examples.paths), 'labelled image')} of {counted(len(examples.classes), 'class')}. "
     if not rows:
         return start + "The pool holds no image that can be read; the model is there for later images."
     return (
-        f"{start}Of the pool, {n[SURE]:,} images have a label to rely on, {n[DOUBTFUL]:,} are doubtful, and "
-        f"{n[NONE_OF_THESE]:,} seem to be of none of these classes."
+        f"{start}The pool has {counted(len(rows), 'image')}: {n[SURE]:,} with a label to rely on, {n[DOUBTFUL]:,} doubtful, "
+        f"{n[NONE_OF_THESE]:,} seemingly of none of these classes."
     )
 
 
@@ -81,9 +82,9 @@ def _counts(labelling: Labelling, by_class: dict[str, list[Row]], n_rows: int) -
 
 def _class_sheet(place: str, name: str, mine: Sequence[Row], n_shown: int) -> str:
     n_doubtful = sum(row.verdict == DOUBTFUL for row in mine)
-    about = f"{len(mine):,} images, {n_doubtful:,} of them doubtful; the least sure first."
+    about = f"{counted(len(mine), 'image')}, {n_doubtful:,} of them doubtful; the least sure first."
     if len(mine) > n_shown:
-        about += f" {len(mine) - n_shown:,} surer ones are not shown; labels.csv has them all."
+        about += f" Not shown: {counted(len(mine) - n_shown, 'surer image')}; labels.csv has them all."
     about = about if mine else "No image of the pool seems to be of this class."
     return page.section(printable(name), page.paragraph(about, note=True), _sheet(mine[:n_shown]), place=place)
 
@@ -145,10 +146,10 @@ def _junk(rows: Sequence[Row], precision: float) -> str:
     if junk:
         shown = junk[:MAX_OF_CLASS]
         about = (
-            f"{len(junk):,} images that seem to be of no class; about {precision:.0%} of them should be (--precision). "
+            f"{counted(len(junk), 'image')} seemingly of no class; about {precision:.0%} should be so (--precision). "
             "That is an estimate: look through them before you throw any away. The least sure first."
         )
-        about += f" {len(junk) - len(shown):,} surer ones are not shown." if len(junk) > len(shown) else ""
+        about += f" Not shown: {counted(len(junk) - len(shown), 'surer image')}." if len(junk) > len(shown) else ""
     else:
         shown = sorted(rows, key=lambda row: -row.none_of_these)[:MAX_NEXT]
         about = "No image is of none of the classes so surely that it was set aside. "
@@ -218,5 +219,5 @@ def _set_aside(set_aside: dict[Path, str]) -> str:
         return ""
     lines = [(reason,) for reason in list(set_aside.values())[:MAX_SET_ASIDE]]
     more = len(set_aside) - len(lines)
-    rest = page.paragraph(f"{more:,} more are in set-aside.csv.", note=True) if more else ""
+    rest = page.paragraph(f"{more:,} more in set-aside.csv.", note=True) if more else ""
     return page.section("Files that could not be used", page.table(("what is wrong",), lines), rest)
