@@ -42,6 +42,12 @@ from sala.labelling.predict import given_files
 from sala.modelfile import NAME as MODEL
 from sala.wording import counted
 
+# readable=False: those who read them tell what to do about it, too
+Labelled = Annotated[
+    Path, typer.Argument(help="A folder with a folder for each class: 1 to 10 images in each.", readable=False)
+]
+Pool = Annotated[Path, typer.Argument(help="A folder of images to label, and all below it.", readable=False)]
+Model = Annotated[Path, typer.Argument(help="The model.safetensors that `sala label` wrote.", readable=False)]
 Form = Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")]
 Forms = Annotated[
     list[str], typer.Option("--format", help=f"Also write one of {', '.join(FORMATS)}; may be given more than once.")
@@ -49,8 +55,8 @@ Forms = Annotated[
 
 
 def label(
-    labelled: Annotated[Path, typer.Argument(help="A folder with a folder for each class: 1 to 10 images in each.")],
-    pool: Annotated[Path, typer.Argument(help="A folder of images to label, and all below it.")],
+    labelled: Labelled,
+    pool: Pool,
     out: Annotated[Path, typer.Option(help="Where labels, model and report go.")] = Path("out"),
     encoder: Annotated[
         str, typer.Option(help="lite0, lite1, lite2, a run (folder or name), or a .onnx, .pt or .npy file.")
@@ -155,7 +161,7 @@ def _tell(result: Labelling, out: Path) -> None:
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="The model.safetensors that `sala label` wrote.")],
+    model: Model,
     images: Annotated[list[str], typer.Argument(help="Files, folders, or - for a list of paths on stdin, one a line.")],
     out: Annotated[Path | None, typer.Option(help="Write to this file; stdout by default.")] = None,
     encoder: Annotated[
