@@ -84,7 +84,7 @@ def test_predict_takes_files_folders_and_a_list_and_tells_what_it_cannot_read(
     rows = list(csv.DictReader(io.StringIO(result.stdout, newline="")))
     assert [row["path"] for row in rows] == [str(path) for path in (new[1], new[0], new[2])]
     assert all(row["label"] == "red" for row in rows)
-    assert "empty.png is not an image" in result.stderr and "missing.png is not a file" in result.stderr
+    assert "empty.png is not an image" in result.stderr and "missing.png is not there" in result.stderr
     listed = sala("predict", given[0], "-", "--encoder", "colour", stdin=f"{new[1]}\n\n{new[2]}\r\n".encode())
     assert len(listed.stdout.splitlines()) == 3
 

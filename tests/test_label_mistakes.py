@@ -16,14 +16,15 @@ import numpy as np
 import pytest
 import torch
 from painted import RED, MeanColour, invoke, know_colour, labels, paint, painted_folders, refusal, sala
+from pools import task
 from safetensors.torch import load_file, save_file
 
 from sala.checkpoint import load_checkpoint, save_checkpoint
-from sala.engine import FORMAT, LabelModel
+from sala.engine import FORMAT, LabelModel, fit_labels
 from sala.labelling import label_folders
 from sala.labelling.fit import worth_asking
 from sala.labelling.folders import image_files
-from sala.labelling.rows import Columns, Thresholds
+from sala.labelling.rows import Thresholds
 from sala.wording import counted
 
 COLOUR = ("--encoder", "colour")
@@ -210,12 +211,16 @@ def test_features_that_are_no_numbers_are_refused_with_their_row(folders: tuple[
 
 
 def test_what_is_rather_junk_is_not_asked_for_unless_there_is_nothing_else() -> None:
-    none = np.float32([0.6, 0.2, 0.45, 0.9])
-    columns = Columns(np.zeros(4, np.int64), np.ones(4, np.float32), np.ones(4, np.int64), none, np.zeros(4, bool))
-    queue = np.array([3, 2, 0, 1])
-    assert worth_asking(queue, columns, Thresholds(0.9, none_of_these=0.8, sure=0.9)).tolist() == [2, 1]
-    assert worth_asking(queue, columns, Thresholds(0.5, none_of_these=0.4, sure=0.5)).tolist() == [1]  # set aside
-    assert worth_asking(queue[[0, 2]], columns, Thresholds(0.9, none_of_these=0.8, sure=0.9)).tolist() == [3, 0]
+    support, labels, pool, _ = task()
+    fitted = fit_labels(support, labels, pool)
+    none, all_of_it = fitted.pool.none_score, np.arange(len(pool))
+    assert (none[fitted.pool.label_next] > 0.5).any()  # else this says nothing
+    usual = worth_asking(fitted, pool, all_of_it, Thresholds(0.9, none_of_these=0.8, sure=0.9))
+    assert len(usual) == min(50, (none <= 0.5).sum()) and (none[usual] <= 0.5).all()
+    low = float(np.quantile(none, 0.2))  # what is above is set aside
+    assert (none[worth_asking(fitted, pool, all_of_it, Thresholds(0.5, none_of_these=low, sure=0.5))] <= low).all()
+    nothing = worth_asking(fitted, pool, all_of_it, Thresholds(0.5, none_of_these=-1.0, sure=0.5))
+    assert nothing.tolist() == fitted.pool.label_next.tolist()
 
 
 def test_one_is_not_spoken_of_as_many(folders: tuple[Path, Path], model: Path, tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ def _read(index: int, path: Path, encoder: Encoder, store: FeatureCache | None) 
     """A file whose content the cache knows is not decoded."""
     try:
         if not path.is_file():  # a pipe would block for ever
-            raise SalaError(f"{printable(str(path))} is not a file; remove it from the list")
+            what = "is not a file" if os.path.lexists(path) else "is not there"
+            raise SalaError(f"{printable(str(path))} {what}; look at its name, or leave it out")
         stat, content = path.stat(), Tree(path.parent).read(path.name)
         digest = content_hash(content)
         if store and (known := store.features(digest)) is not None:

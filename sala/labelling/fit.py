@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from sala.data.files import printable
 from sala.encoders import EmbeddedFiles, EmbedProgress, Encoder, embed_files
-from sala.engine import Fitted, HeldOut, LabelModel, fit_labels
+from sala.engine import Fitted, HeldOut, LabelModel, fit_labels, label_next
 from sala.errors import SalaError
 from sala.labelling.folders import (
     ON_THE_PAGE,
@@ -26,6 +27,7 @@ from sala.labelling.folders import (
     read_examples,
 )
 from sala.labelling.rows import Columns, Row, Thresholds, columns_of, find_thresholds
+from sala.points import normalised, to_tensor
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def label_folders(
         paths=kept[n_labelled:],
         columns=columns,
         thresholds=thresholds,
-        label_next=worth_asking(distinct[fitted.pool.label_next] - n_labelled, columns, thresholds),
+        label_next=distinct[worth_asking(fitted, embedded.features, distinct, thresholds)] - n_labelled,
         held_out=fitted.held_out,
         examples=used,
         set_aside=set_aside,
@@ -171,11 +173,18 @@ def _spread(
     return spread
 
 
-def worth_asking(queue: NDArray[np.int64], columns: Columns, thresholds: Thresholds) -> NDArray[np.int64]:
-    """What to label next without what is rather junk, as long as there is anything else: a label for it helps no class."""
-    limit = min(0.5, thresholds.none_of_these)
-    known = queue[columns.none_of_these[queue] <= limit]
-    return known if len(known) else queue
+def worth_asking(
+    fitted: Fitted, features: NDArray[np.float32], distinct: NDArray[np.int64], thresholds: Thresholds
+) -> NDArray[np.int64]:
+    """What to label next, of the images that are not rather junk; of all, if all are: a label for junk helps no class."""
+    pool, model = fitted.pool, fitted.model
+    known = np.flatnonzero(pool.none_score <= min(0.5, thresholds.none_of_these))
+    if not len(known):
+        return pool.label_next
+    points = normalised(to_tensor(features[distinct[known]]), model.centre, model.spread)
+    p, is_known = torch.from_numpy(pool.probabilities[known]), torch.from_numpy(1 - pool.none_score[known])
+    chosen: NDArray[np.int64] = known[label_next(points, p, is_known, model.config.n_label_next).numpy()]
+    return chosen
 
 
 def _values(columns: Columns) -> list[NDArray[Any]]:
