@@ -83,7 +83,7 @@ def label(
     for form in forms:
         _check_form(form)
     if not 0 < precision <= 1:
-        raise SalaError(f"--precision is a share above 0 and up to 1; got {precision:g}")
+        raise SalaError(f"--precision is a share above 0 and up to 1, such as 0.9; got {precision:g}")
     if link and copy_to is None:
         raise SalaError("--link goes with --copy-to; name the folder for the links")
     check_places(labelled, pool, [copy_to] if copy_to else [])
@@ -182,6 +182,10 @@ def predict(
     _check_form(form)
     if out is not None:
         check_file(out, "--out")
+    if "" in images:
+        raise SalaError(
+            "one of the names of images is empty, perhaps a variable of the shell that is not set; leave it out"
+        )
     fitted = LabelModel.load(model)
     network = encoder_of(fitted, encoder)
     n_bad = 0

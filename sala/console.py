@@ -22,7 +22,7 @@ def progress_bar(*columns: str) -> Progress:
     texts = [TextColumn(column) for column in columns]
     return Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *texts, TimeRemainingColumn(), console=err,
-        transient=True,
+        transient=True, disable=not err.is_terminal,  # else an empty line is left behind
     )  # fmt: skip
 
 

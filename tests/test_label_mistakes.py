@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.engine import FORMAT, LabelModel, fit_labels
+from sala.errors import SalaError
 from sala.labelling import label_folders
 from sala.labelling.fit import worth_asking
 from sala.labelling.folders import image_files
@@ -182,21 +183,44 @@ def test_places_that_may_not_be_written_are_refused_before_the_work(
     )
 
 
-def test_a_class_without_a_sound_image_is_found_before_the_pool_is_embedded(folders: tuple[Path, Path]) -> None:
-    (folders[0] / "green" / "0.png").write_text("no image")
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"no image", r"no image of the class green can be used.*`sala serve`"), (None, "the same image in two classes")],
+)
+def test_examples_that_cannot_be_are_found_before_the_pool_is_embedded(
+    folders: tuple[Path, Path], content: bytes | None, message: str
+) -> None:
+    (folders[0] / "green" / "0.png").write_bytes(content or (folders[0] / "red" / "0.png").read_bytes())
     seen = 0
 
     class Counting(MeanColour):
-        identity = "mean-colour-counting"
+        identity = f"mean-colour-counting-{content!r}"
 
         def embed(self, images: np.ndarray) -> np.ndarray:
             nonlocal seen
             seen += len(images)
             return super().embed(images)
 
-    with pytest.raises(Exception, match=r"no image of the class green can be used.*`sala serve`"):
+    with pytest.raises(SalaError, match=message):
         label_folders(*folders, Counting())  # type: ignore[arg-type]
-    assert seen == 5  # the other labelled ones
+    assert seen <= 6  # labelled ones
+
+
+def test_what_is_no_plain_file_is_written_to_and_not_replaced(
+    model: Path, folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    sala("predict", model, folders[1], "--out", tmp_path / "link.csv", *COLOUR)
+    assert (tmp_path / "link.csv").is_symlink() and len(labels(tmp_path / "real.csv")) == 30
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    sala("predict", model, folders[1] / "part0" / "red0.png", "--out", tmp_path / "pipe", *COLOUR)
+    assert os.read(reader, 1 << 16).count(b"\n") == 2 and not (tmp_path / "pipe").is_file()
+    os.close(reader)
+
+
+def test_an_empty_name_is_not_the_folder_one_is_in(model: Path, folders: tuple[Path, Path]) -> None:
+    assert "one of the names of images is empty" in refusal("predict", model, "", folders[1], *COLOUR)
 
 
 def test_features_that_are_no_numbers_are_refused_with_their_row(folders: tuple[Path, Path], tmp_path: Path) -> None:
@@ -257,7 +281,7 @@ def test_ctrl_c_says_in_one_line_what_is_kept(folders: tuple[Path, Path], tmp_pa
     words = ["label", *map(str, folders), "--out", str(tmp_path / "out")]
     done = subprocess.run([sys.executable, "-c", STOPPED, *words], capture_output=True, text=True)
     assert done.returncode == 130 and not done.stdout
-    assert done.stderr.strip() == "stopped: the features of 32 images are kept, and the same command goes on from there"
+    assert done.stderr == "stopped: the features of 32 images are kept, and the same command goes on from there\n"
     assert not (tmp_path / "out").exists()
 
 

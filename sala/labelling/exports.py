@@ -45,7 +45,13 @@ class _Counted:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[TextIO]:
-    """A UTF-8 file that replaces `path` when it is complete; until then, and after an error, that is as it was."""
+    """A UTF-8 file that replaces `path` when it is complete; until then, and after an error, that is as it was. A link stays
+    one, and a pipe or a device such as /dev/null is written to as it is."""
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        return
+    path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

@@ -72,7 +72,7 @@ def label_folders(
     """`labelled/class/*.jpg` and a folder of images, which may be empty. `which` tells later how to open the encoder."""
     check_places(labelled, pool)
     examples = read_examples(labelled)
-    _check_classes(examples, embed_files(examples.paths, encoder))  # alone and first: the pool may take hours
+    _check_examples(examples, embed_files(examples.paths, encoder))  # alone and first: the pool may take hours
     found = list(image_files(pool, skip=labelled))
     paths = [*examples.paths, *(path for path, problem in found if problem is None)]
     embedded = embed_files(paths, encoder, progress=progress)
@@ -106,8 +106,9 @@ def label_folders(
     )
 
 
-def _check_classes(examples: Examples, embedded: EmbeddedFiles) -> None:
-    """Refuse a class of whose images none can be read."""
+def _check_examples(examples: Examples, embedded: EmbeddedFiles) -> None:
+    """Refuse an image that is in two classes, and a class of whose images none can be read."""
+    _distinct_examples(examples, embedded.kept, first_of_content([examples.paths[i] for i in embedded.kept]), {})
     there = {examples.labels[i] for i in embedded.kept}
     for c, name in enumerate(examples.classes):
         if c not in there:

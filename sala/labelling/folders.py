@@ -207,7 +207,7 @@ def _check_number(folder: Path, classes: Sequence[Path], loose: Sequence[Path]) 
         what = f" but {counted(len(loose), 'image')}" if loose else ""
         raise SalaError(
             f"{printable(str(folder))} has no class folders{what}; make one folder a class in it, named as the class, with "
-            "1 to 10 images each"
+            "1 to 10 images each (this folder is named first, the one to label second)"
         )
     if len(classes) < 2:
         raise SalaError(
