@@ -219,6 +219,14 @@ def test_what_is_no_plain_file_is_written_to_and_not_replaced(
     os.close(reader)
 
 
+def test_classes_that_are_links_are_not_said_to_be_missing(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "linked").mkdir()
+    for name in ("red", "green"):
+        (tmp_path / "linked" / name).symlink_to(folders[0] / name)
+    message = refusal("label", tmp_path / "linked", folders[1], *COLOUR)
+    assert "has no class folders (and 2 links to folders, not followed: copy these)" in message
+
+
 def test_an_empty_name_is_not_the_folder_one_is_in(model: Path, folders: tuple[Path, Path]) -> None:
     assert "one of the names of images is empty" in refusal("predict", model, "", folders[1], *COLOUR)
 

@@ -203,16 +203,18 @@ def read_examples(folder: Path) -> Examples:
 
 
 def _check_number(folder: Path, classes: Sequence[Path], loose: Sequence[Path]) -> None:
+    links = len(_links(folder))
+    linked = f" (and {counted(links, 'link')} to folders, not followed: copy these)" if links else ""
     if not classes:
         what = f" but {counted(len(loose), 'image')}" if loose else ""
         raise SalaError(
-            f"{printable(str(folder))} has no class folders{what}; make one folder a class in it, named as the class, with "
-            "1 to 10 images each (this folder is named first, the one to label second)"
+            f"{printable(str(folder))} has no class folders{what}{linked}; make one folder a class in it, named as the "
+            "class, with 1 to 10 images each (this folder is named first, the one to label second)"
         )
     if len(classes) < 2:
         raise SalaError(
-            f"{printable(str(folder))} has one class only ({printable(classes[0].name)}), and there is nothing to tell apart; "
-            f"add a folder with images of another class, or {ON_THE_PAGE}"
+            f"{printable(str(folder))} has one class only ({printable(classes[0].name)}), and there is nothing to tell apart"
+            f"{linked}; add a folder with images of another class, or {ON_THE_PAGE}"
         )
 
 
