@@ -13,7 +13,8 @@ ORDER = [
     "errors", "heap", "cache", "ranks", "episode", "data", "protocol", "jit", "jit_first", "jit_draw", "jit_task",
     "kernels", "sampler", "backbones", "stages", "methods", "evaluate", "checkpoint", "train", "runconfig", "runlog",
     "runs", "trained", "encoders", "belonging", "points", "aside", "refining", "engine", "estimator", "samples",
-    "report", "figures", "page", "labelling", "collection", "journal", "session", "projection", "downloads", "serve",
+    "report", "figures", "page", "labelling", "collection", "journal", "session", "projection", "downloads",
+    "guard", "pictures", "messages", "serve",
     "reproduce", "records", "sweep", "tables", "publish", "demo", "bench", "bench_scale", "console", "cli_data",
     "cli_methods", "cli_bench", "cli_label", "cli_reproduce", "cli_serve", "cli", "__main__",
 ]  # fmt: skip
