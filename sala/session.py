@@ -78,8 +78,9 @@ class Snapshot:
 
     @property
     def is_doubtful(self) -> NDArray[np.bool_]:
-        is_unsure: NDArray[np.bool_] = self.confidence < self.sure
-        return is_unsure & (self.given == UNKNOWN) & (self.label != UNKNOWN) & ~self.is_junk
+        is_predicted = (self.given == UNKNOWN) & (self.label != UNKNOWN) & ~self.is_junk
+        is_doubtful: NDArray[np.bool_] = is_predicted & (self.confidence < self.sure)
+        return is_doubtful
 
 
 class Session:

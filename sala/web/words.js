@@ -23,7 +23,9 @@ export function caption(id) { // below the class: one number, so that nobody add
   if (isGiven(id)) return state.items.in_pool[id] ? "your label" : "example";
   if (state.verdicts[id] === UNKNOWN) return "";
   const sure = `${wholePercent(id)} % sure`;
-  return isDoubtful(id) || state.verdicts[id] === NONE ? `${sure}, else ${className(alternative(id))}` : sure;
+  if (!isDoubtful(id) && state.verdicts[id] !== NONE) return sure;
+  const other = alternative(id);
+  return `${sure}, else ${other === NONE ? "none" : className(other)}`;
 }
 
 export function explanation(id) { // all that is said of it; the shares add up to 100 %
