@@ -78,6 +78,7 @@ export class Classes {
     };
     input.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== "Escape") return;
+      event.preventDefault(); // or the button that has the focus next would be pressed
       end(event.key === "Enter");
       this.holder.querySelector(`[data-focus="rename${c}"]`)?.focus();
     });
