@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import chromium
-from pages import COLOURS, draw, open_session, row_of, running
+from pages import COLOURS, HOSTILE, draw, open_session, row_of, running
 
 from sala.downloads import to_csv
 from sala.projection import pool_map
@@ -217,6 +217,46 @@ def test_a_caption_has_one_number_and_its_explanation_adds_up(page: Any) -> None
         shares = [int(share) for share in re.findall(r"(\d+) %", title.replace("under 1 %", "0 %"))]
         assert 98 <= sum(shares) <= 101
     assert "else" in "".join(captions.all_inner_texts())
+
+
+def test_names_of_any_kind_are_shown_as_text(folders: tuple[Path, Path]) -> None:
+    rng = np.random.default_rng(0)
+    names = [name.replace("/", "∕") for name in HOSTILE if name.isprintable() or "\n" in name]
+    for name in names:
+        draw(folders[0] / name / "0.png", COLOURS["green"], rng)
+        draw(folders[1] / f"{name}.png", COLOURS["green"], rng)
+    with opened(folders) as page:
+        told = page.locator(".class .name").evaluate_all("all => all.map((one) => one.textContent)")
+        assert set(told) == {*names, "blue", "red", "none of these"}
+        for name in names:
+            image = page.locator(".tile").filter(has=page.get_by_alt_text(f"{name}.png", exact=True))
+            assert image.locator(".frame").get_attribute("title") == f"{name}.png"
+        image.click()
+        page.keyboard.press(str(told.index("<script>alert(1)<") + 1))
+        settled(page, 1)
+        page.keyboard.press("Escape")
+        page.locator(".class", has_text="<script>alert(1)<").locator(".pick").click()
+        assert image.locator("b").text_content() == "<script>alert(1)<"
+        image.dblclick()
+        assert page.locator("#viewer h2").text_content() == f"{names[-1]}.png"
+        page.click("#viewer .close")
+        page.locator('.class[data-class="0"] .pick').hover()
+        page.locator('.class[data-class="0"] .rename').click()
+        page.keyboard.type("\"'><svg onload=alert(1)>")
+        page.keyboard.press("Enter")
+        settled(page, 2)
+        assert "\"'><svg onload=alert(1)>" in page.locator(".class .name").all_inner_texts()
+
+
+def test_a_class_whose_adding_is_undone_is_left(page: Any) -> None:
+    page.fill("#new-name", "leaf")
+    page.click("#add-class button")
+    settled(page, 1)
+    page.click('.class[data-class="2"] .pick')
+    assert "No image is in this class" in page.inner_text("#hint")
+    page.click("#undo")
+    settled(page, 2)
+    assert page.locator("[aria-current]").get_attribute("data-view") == "all"
 
 
 def test_files_that_could_not_be_used_are_counted_in_sight_and_listed(folders: tuple[Path, Path]) -> None:

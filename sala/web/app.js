@@ -4,7 +4,7 @@ import { Classes, addClass } from "./classes.js";
 import { $, button, element, picture, replaceAll } from "./elements.js";
 import { Grid } from "./grid.js";
 import { PoolMap } from "./map.js";
-import { act, begin, get, toast } from "./saving.js";
+import { act, begin, get, hideToast, toast } from "./saving.js";
 import { drawStats } from "./stats.js";
 import { CLEAR, NONE, UNKNOWN, className, colour, doubtful, groups, isGiven, junk, nextIds, place, poolIds, state, sureness } from "./state.js";
 import { caption, explanation, hint, number, plural, touch } from "./words.js";
@@ -57,6 +57,7 @@ function updateTile(tile, id) {
 }
 
 function draw() {
+  if (state.view.kind === "class" && !(state.view.class < state.snap.classes.length)) return go({ kind: "all" }); // its adding was undone
   const { view } = state, list = view.kind === "map" ? [] : groups();
   const visible = new Set(list.flatMap((group) => group.ids));
   if (view.kind !== "map") {
@@ -81,7 +82,8 @@ function drawTabs() {
                 ["junk", "None of these", junk().length], ["map", "Map"]];
   if (view.kind === "class") tabs.push(["class", className(view.class)]);
   replaceAll($("#tabs"), tabs.map(([kind, title, n]) => {
-    const tab = button("tab", title, `view-${kind}`);
+    const tab = button("tab", undefined, `view-${kind}`);
+    tab.append(element("span", "", title));
     tab.dataset.view = kind;
     if (view.kind === kind) tab.setAttribute("aria-current", "true");
     if (n !== undefined) tab.append(" ", element("small", "", number(n)));
@@ -283,6 +285,7 @@ on("#clear", "click", clear);
 on("#look", "click", () => look(state.cursor ?? [...state.selection][0]));
 on("#more", "click", () => { adding = !adding; drawBar(); });
 on("#unselect", "click", unselect);
+on("#toast", "click", hideToast);
 on("#help-button", "click", () => $("#help").showModal());
 on("#set-aside-button", "click", listSetAside);
 on("#viewer", "click", (event) => {

@@ -24,6 +24,7 @@ export function act(change) { // a promise: whether it was saved
   if (change.do === "label") state.pending.push(change);
   nOnTheWay++;
   status();
+  hideToast();
   queue = queue.then(() => save(change));
   place();
   news();
@@ -91,8 +92,10 @@ function status() {
 
 export function toast(text) {
   const element = $("#toast");
-  element.textContent = text;
+  element.textContent = text[0].toUpperCase() + text.slice(1);
   element.hidden = false;
   clearTimeout(toast.timer);
-  toast.timer = setTimeout(() => { element.hidden = true; }, 7000);
+  toast.timer = setTimeout(hideToast, 7000);
 }
+
+export function hideToast() { $("#toast").hidden = true; }
