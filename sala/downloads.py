@@ -5,59 +5,56 @@ Each is a stream of byte blocks, so that no form is ever whole in memory.
 
 from __future__ import annotations
 
-import csv
+import hashlib
 import io
 import json
 import re
 import zipfile
 from collections.abc import Iterator
-from pathlib import PurePosixPath
+from itertools import count
+from pathlib import Path, PurePosixPath
 from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sala.collection import Collection
 from sala.errors import SalaError
+from sala.labelling.copies import folder_name, numbered
+from sala.labelling.exports import HEADER, csv_line
 from sala.labelling.folders import NO_CLASS
+from sala.labelling.rows import DOUBTFUL, NONE_OF_THESE, SURE, Row
 from sala.session import NONE, UNKNOWN, Snapshot
 
-COLUMNS = ("path", "label", "probability", "runner_up", "none_of_these", "used_for_refinement", "verdict")
+GIVEN = "given"  # the user's word, or a labelled image's
 
 
 def to_csv(collection: Collection, shown: Snapshot) -> Iterator[bytes]:
-    """A row for each image of the pool; the verdict says whether the label is the user's, sure, doubtful, or none."""
-    yield (",".join(COLUMNS) + "\r\n").encode()
+    """A row for each image of the pool, as `sala label` writes them, with paths in the pool and verdicts of `words`."""
+    yield (",".join(HEADER) + "\n").encode()
+    said = words(shown)
     for rows in _blocks(_pool(collection), 1000):
-        text = io.StringIO()
-        csv.writer(text).writerows(_cells(collection, shown, i) for i in rows)
-        yield text.getvalue().encode("utf-8", "surrogateescape")  # a name need not be text: its own bytes
+        text = "".join(csv_line(_row(collection, shown, i, str(said[i]))) for i in rows)
+        yield text.encode("utf-8", "backslashreplace")
 
 
-def _cells(collection: Collection, shown: Snapshot, i: int) -> list[str]:
-    path = collection.items[i].path
-    label = shown.given[i] if shown.given[i] >= 0 else shown.label[i]
-    return [
-        f"./{path}" if is_formula(path) else path, _text_cell(_name(shown, label)), f"{shown.probability[i]:.4f}",
-        _text_cell(_name(shown, shown.runner_up[i])), f"{shown.none_score[i]:.4f}", str(bool(shown.used[i])).lower(),
-        verdict_word(shown, i),
-    ]  # fmt: skip
+def _row(collection: Collection, shown: Snapshot, i: int, verdict: str) -> Row:
+    return Row(
+        path=Path(collection.items[i].path),
+        label=_name(shown, shown.label[i]),
+        probability=float(shown.probability[i]),
+        runner_up=_name(shown, shown.runner_up[i]),
+        none_of_these=float(shown.none_score[i]),
+        used_for_refinement=bool(shown.used[i]),
+        verdict=verdict,
+    )
 
 
-def verdict_word(shown: Snapshot, i: int) -> str:
-    if shown.given[i] == NONE or (shown.given[i] == UNKNOWN and shown.is_junk[i]):
-        return "none-of-these"
-    if shown.given[i] != UNKNOWN:
-        return "given"
-    if shown.label[i] == UNKNOWN:
-        return "unknown"
-    return "sure" if shown.probability[i] * (1 - shown.none_score[i]) >= shown.sure else "doubtful"
-
-
-def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would compute it."""
-    return text.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"))
-
-
-def _text_cell(text: str) -> str:
-    return f"'{text}" if is_formula(text) else text
+def words(shown: Snapshot) -> NDArray[np.str_]:
+    """For each image: given, sure, doubtful or none-of-these; or unknown, where no class has an example yet."""
+    verdict = shown.verdict()
+    kinds = [verdict == NONE, shown.given != UNKNOWN, shown.label == UNKNOWN, shown.is_doubtful]
+    return np.select(kinds, [NONE_OF_THESE, GIVEN, "unknown", DOUBTFUL], SURE)
 
 
 def _blocks(rows: list[int], n: int) -> Iterator[list[int]]:
@@ -66,7 +63,7 @@ def _blocks(rows: list[int], n: int) -> Iterator[list[int]]:
 
 def to_label_studio(collection: Collection, shown: Snapshot) -> Iterator[bytes]:
     """Tasks with pre-annotations; what the user has said is an annotation. Images as local files, relative to pool/."""
-    verdict = shown.verdict()
+    verdict, confidence = shown.verdict(), shown.confidence
     separator = b"["
     for i in _pool(collection):
         path = quote(collection.items[i].path.encode("utf-8", "surrogateescape"))
@@ -74,8 +71,7 @@ def to_label_studio(collection: Collection, shown: Snapshot) -> Iterator[bytes]:
         is_given = shown.given[i] != UNKNOWN
         if verdict[i] != UNKNOWN:
             choice = NO_CLASS if verdict[i] == NONE else _name(shown, verdict[i])
-            known = shown.probability[i] * (1 - shown.none_score[i])
-            score = 1.0 if is_given else float(shown.none_score[i] if verdict[i] == NONE else known)
+            score = 1.0 if is_given else float(shown.none_score[i] if verdict[i] == NONE else confidence[i])
             value = {"choices": [choice]}
             result = [{"from_name": "label", "to_name": "image", "type": "choices", "value": value}]
             predicted = {"model_version": "sala", "score": round(score, 4), "result": result}
@@ -86,35 +82,41 @@ def to_label_studio(collection: Collection, shown: Snapshot) -> Iterator[bytes]:
 
 
 def to_zip(collection: Collection, shown: Snapshot) -> Iterator[bytes]:
-    """Copies of the pool's images, sorted into folders of their classes. One that cannot be read any more is left out."""
+    """Copies of the pool's images in the folders of `sala label --copy-to`: one for each class, for what is doubtful or not
+    known, and for what is of no class. One that cannot be read any more is left out."""
     sink = _Sink()
-    verdict = shown.verdict()
-    taken: set[str] = set()
+    said = words(shown)
+    taken: dict[str, bytes] = {}
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:  # images are compressed already
         for i in _pool(collection):
-            if verdict[i] == UNKNOWN:
-                continue
-            folder = NO_CLASS if verdict[i] == NONE else _name(shown, verdict[i])
-            name = member_name(folder, collection.items[i].path, taken)
             try:
                 content = collection.read(i)
             except SalaError:
                 continue
-            archive.writestr(zipfile.ZipInfo(name), content)
-            yield sink.take()
+            name = member_name(_folder(shown, i, str(said[i])), collection.items[i].path, content, taken)
+            if name is not None:
+                archive.writestr(zipfile.ZipInfo(name), content)
+                yield sink.take()
     yield sink.take()
 
 
-def member_name(folder: str, path: str, taken: set[str]) -> str:
-    """A name that any system can unpack into the folder it runs in, and that no other member has, in any case of letters."""
-    pure = PurePosixPath(path)
-    stem = f"{_plain(folder)}/{_plain(pure.with_suffix('').as_posix().replace('/', '-'))}"
-    suffix, number = _plain(pure.suffix), 2
-    name = stem + suffix
-    while name.casefold() in taken:
-        name, number = f"{stem}-{number}{suffix}", number + 1
-    taken.add(name.casefold())
-    return name
+def _folder(shown: Snapshot, i: int, word: str) -> str:
+    if word in (SURE, GIVEN):
+        return folder_name(_name(shown, shown.label[i]))
+    return NONE_OF_THESE if word == NONE_OF_THESE else DOUBTFUL
+
+
+def member_name(folder: str, path: str, content: bytes, taken: dict[str, bytes]) -> str | None:
+    """A name that any system can unpack into the folder it runs in, and that no other member has, in any case of letters.
+    None where the same content is there under that name."""
+    digest, own = hashlib.sha256(content).digest(), PurePosixPath(path)
+    for n in count(1):
+        name = f"{folder}/{_plain(own.name if n == 1 else numbered(own, n))}"
+        if taken.setdefault(name.casefold(), digest) is digest:
+            return name
+        if taken[name.casefold()] == digest:
+            return None
+    raise AssertionError
 
 
 def _plain(name: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,15 @@ except ImportError:  # Windows has no such locks
 HEADER = {"kind": "sala-labels", "format": 1}
 
 
+class NotSavedError(SalaError):
+    """A change that could not be put on disk, and so has not happened."""
+
+
 class Journal:
     """`events` are those that were there on opening. One process at a time."""
 
     def __init__(self, path: Path):
-        self.path = path
+        self.path, self._n_bytes = path, 0  # of whole lines
         is_new = not path.exists()
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
@@ -36,6 +41,7 @@ class Journal:
                 raise SalaError(f"{path} is not a state that sala wrote; choose another --state")
             if len(complete) < len(content):
                 os.ftruncate(self._fd, len(complete))
+            self._n_bytes = len(complete)
             if not complete:
                 self.append(HEADER)
             if is_new:
@@ -47,16 +53,19 @@ class Journal:
     def append(self, event: dict[str, Any]) -> None:
         """Write one line and wait until it is on disk. A line that cannot be written whole is taken back."""
         line = json.dumps(event, separators=(",", ":")).encode() + b"\n"
-        before = os.fstat(self._fd).st_size
         try:
+            if os.fstat(self._fd).st_size > self._n_bytes:  # what an earlier failure left
+                os.ftruncate(self._fd, self._n_bytes)
             if os.write(self._fd, line) != len(line):
                 raise OSError("the disk is full")
             os.fsync(self._fd)
         except OSError as error:
-            os.ftruncate(self._fd, before)
-            raise SalaError(
+            with suppress(OSError):  # else before the next line is written
+                os.ftruncate(self._fd, self._n_bytes)
+            raise NotSavedError(
                 f"{self.path} cannot be written ({error.strerror or error}); make room, try again"
             ) from None
+        self._n_bytes += len(line)
 
     def close(self) -> None:
         os.close(self._fd)

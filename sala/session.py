@@ -52,7 +52,7 @@ class Snapshot:
     names: tuple[str, ...]
     given: Ints
     label: Ints  # a class, or UNKNOWN where no class has an example yet
-    runner_up: Ints
+    runner_up: Ints  # the best other class; UNKNOWN where there is none
     probability: Features
     second: Features  # probability of the runner-up
     none_score: Features
@@ -70,6 +70,17 @@ class Snapshot:
         """Where each image is put: a class, NONE or UNKNOWN."""
         predicted = np.where(self.is_junk, NONE, self.label)
         return np.where(self.given == UNKNOWN, predicted, self.given)
+
+    @property
+    def confidence(self) -> NDArray[np.float64]:
+        """That the label is right."""
+        return self.probability.astype(np.float64) * (1 - self.none_score.astype(np.float64))
+
+    @property
+    def is_doubtful(self) -> NDArray[np.bool_]:
+        is_predicted = (self.given == UNKNOWN) & (self.label != UNKNOWN) & ~self.is_junk
+        is_doubtful: NDArray[np.bool_] = is_predicted & (self.confidence < self.sure)
+        return is_doubtful
 
 
 class Session:
@@ -208,6 +219,9 @@ class Session:
             fitted = fit_labels(self.features[labelled], y, self.features[rows], classes=names)
             aside = aside_threshold(fitted.pool.none_score, self.precision, fitted.left_out_none)
             columns.fill(rows, active, fitted.pool, aside)
+            if len(active) > 1:
+                said = fitted.model.predict(self.features[labelled]).probabilities
+                columns.runner_up[labelled] = active[best_other(said, y)]
             columns.spread(self._first)
         return Snapshot(
             version, tuple(state.names), state.given, columns.label, columns.runner_up, columns.probability,
@@ -243,17 +257,20 @@ class _Columns:
     def of(cls, state: State) -> _Columns:
         n, zeros = len(state.given), np.zeros(len(state.given), np.float32)
         label = np.maximum(state.given, UNKNOWN)
-        sure = (state.given >= 0).astype(np.float32)
+        is_example = state.given >= 0
         none = (state.given == NONE).astype(np.float32)
-        return cls(label, label.copy(), sure, zeros, none, np.zeros(n, bool), np.zeros(n, bool))
+        return cls(
+            label, np.full(n, UNKNOWN), is_example.astype(np.float32), zeros, none, np.zeros(n, bool), is_example
+        )
 
     def fill(self, rows: Ints, active: Ints, said: PoolLabels, threshold: float) -> None:
         each = np.arange(len(rows))
-        self.label[rows], self.runner_up[rows] = active[said.label], active[said.runner_up]
+        self.label[rows] = active[said.label]
+        self.runner_up[rows] = np.where(said.runner_up != said.label, active[said.runner_up], UNKNOWN)
         self.probability[rows] = said.probabilities[each, said.label]
-        self.second[rows] = said.probabilities[each, said.runner_up]
+        self.second[rows] = said.probabilities[each, said.runner_up] * (said.runner_up != said.label)
         self.none_score[rows] = said.none_score
-        self.is_junk[rows] = said.none_score > threshold
+        self.is_junk[rows] = said.none_score.astype(np.float64) > threshold
         self.used[rows] = said.used
         self.label_next = rows[said.label_next]
 
@@ -261,6 +278,13 @@ class _Columns:
         """To copies, what is said of the first."""
         for name in ("label", "runner_up", "probability", "second", "none_score", "is_junk", "used"):
             setattr(self, name, getattr(self, name)[first])
+
+
+def best_other(probabilities: Features, labels: Ints) -> Ints:  # [n k], [n] -> [n]
+    """The most probable class that is not the label."""
+    is_label = np.arange(probabilities.shape[1]) == labels[:, None]
+    best: Ints = np.where(is_label, -1.0, probabilities).argmax(1)
+    return best
 
 
 def _with(events: list[dict[str, Any]], event: dict[str, Any]) -> list[dict[str, Any]]:

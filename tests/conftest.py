@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from pages import folders, port, session  # noqa: F401  (fixtures)
 
 from sala.data import ImageStore, load_dataset
 from sala.data.store import ClassEntry, Source, build_store

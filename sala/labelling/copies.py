@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from sala.data.files import printable
 from sala.errors import SalaError
@@ -89,7 +89,7 @@ def _place(source: Path, folder: Path, link: bool) -> bool:
     raise AssertionError
 
 
-def numbered(source: Path, n: int) -> str:
+def numbered(source: PurePath, n: int) -> str:
     """`name-2.jpg`, cut where a file system would find it too long."""
     stem = os.fsdecode(os.fsencode(source.stem)[: 240 - len(os.fsencode(source.suffix))])
     return f"{stem}-{n}{source.suffix}"

@@ -66,12 +66,15 @@ def written_whole(path: Path) -> Iterator[TextIO]:
 
 def write_csv(rows: Iterable[Row], file: TextIO, classes: Sequence[str]) -> None:
     file.write(",".join(HEADER) + "\n")
-    for row in rows:
-        cells = (
-            path_cell(row.path), text_cell(row.label), f"{row.probability:.4f}", text_cell(row.runner_up),
-            f"{row.none_of_these:.4f}", str(row.used_for_refinement).lower(), row.verdict,
-        )  # fmt: skip
-        file.write(",".join(cells) + "\n")
+    file.writelines(map(csv_line, rows))
+
+
+def csv_line(row: Row) -> str:
+    cells = (
+        path_cell(row.path), text_cell(row.label), f"{row.probability:.4f}", text_cell(row.runner_up),
+        f"{row.none_of_these:.4f}", str(row.used_for_refinement).lower(), row.verdict,
+    )  # fmt: skip
+    return ",".join(cells) + "\n"
 
 
 def write_set_aside(path: Path, set_aside: Mapping[Path, str]) -> None:

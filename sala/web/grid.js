@@ -1,6 +1,6 @@
 // A grid of tiles of which only the visible rows exist, so that a hundred thousand images scroll like a hundred.
 
-const HEADING = 46, GAP = 10, CAPTION = 40, BAR = 84; // BAR: what the selection covers below
+const HEADING = 46, GAP = 10, BAR = 84; // BAR: what the selection covers below, on wide pages
 
 export class Grid {
   // tile(id) makes an element once; update(element, id) is called whenever it is shown anew
@@ -25,7 +25,9 @@ export class Grid {
 
   layOut() {
     const width = this.holder.clientWidth || this.scroller.clientWidth - 32;
-    const wanted = width < 560 ? 104 : 148;
+    const isSmall = width < 560, wanted = isSmall ? 104 : 148;
+    const below = (isSmall ? 54 : 40) + GAP; // captions of three lines or two, as the style has them
+    this.holder.classList.toggle("small", isSmall);
     this.columns = Math.max(1, Math.floor((width + GAP) / (wanted + GAP)));
     this.side = Math.floor((width + GAP) / this.columns) - GAP;
     this.rows = [];
@@ -43,8 +45,8 @@ export class Grid {
           this.place.set(id, this.rows.length);
           this.flat.push(id);
         }
-        this.rows.push({ top, height: this.side + CAPTION + GAP, ids });
-        top += this.side + CAPTION + GAP;
+        this.rows.push({ top, height: this.side + below, ids, first: this.flat.length - ids.length });
+        top += this.side + below;
       }
       top += group.title !== undefined ? 14 : 0;
     }
@@ -85,6 +87,7 @@ export class Grid {
   heading({ group }) {
     const element = document.createElement("h3");
     element.className = "row heading";
+    element.setAttribute("role", "presentation"); // a list of options has no headings
     const swatch = document.createElement("i");
     swatch.className = "swatch";
     if (group.colour) swatch.style.background = group.colour;
@@ -96,14 +99,17 @@ export class Grid {
     return element;
   }
 
-  line({ ids }) {
+  line({ ids, first }) {
     const element = document.createElement("div");
     element.className = "row";
-    for (const id of ids) {
+    element.setAttribute("role", "presentation");
+    for (const [i, id] of ids.entries()) {
       let tile = this.tiles.get(id);
       if (!tile) this.tiles.set(id, (tile = this.make(id)));
       tile.style.width = `${this.side}px`;
       tile.firstChild.style.height = `${this.side}px`;
+      tile.setAttribute("aria-setsize", this.flat.length); // most of them are not there
+      tile.setAttribute("aria-posinset", first + i + 1);
       this.update(tile, id);
       element.append(tile);
     }

@@ -1,4 +1,4 @@
-// The pool as points of a plane: wheel to zoom, drag to move, hover to see the picture, click to select.
+// The pool as points of a plane: wheel or pinch to zoom, drag to move, hover or tap to see the picture, click to select.
 
 export class PoolMap {
   constructor(canvas, { colour, isStrong, isSelected, onHover, onPick }) {
@@ -7,20 +7,26 @@ export class PoolMap {
     this.ids = [];
     this.zoom = 1;
     this.x = this.y = 0.5; // what is in the middle
+    this.hovered = null;
     this.dim = null; // a class to single out: (id) => boolean
+    this.pointers = new Map(); // that are down: where they are
     canvas.addEventListener("pointermove", (event) => this.move(event));
-    canvas.addEventListener("pointerleave", () => { this.hover(null); });
+    canvas.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") this.hover(null); });
     canvas.addEventListener("pointerdown", (event) => {
-      this.drag = { x: event.offsetX, y: event.offsetY, far: false };
+      this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+      this.far = this.pointers.size > 1; // else it may still become a click
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointerup", (event) => {
-      const click = this.drag && !this.drag.far;
-      this.drag = null;
-      if (click) this.onPick(this.nearest(event.offsetX, event.offsetY), event);
+      const isClick = this.pointers.delete(event.pointerId) && !this.far;
+      if (isClick) this.click(event);
     });
-    canvas.addEventListener("wheel", (event) => { event.preventDefault(); this.wheel(event); }, { passive: false });
-    new ResizeObserver(() => this.draw()).observe(canvas);
+    canvas.addEventListener("pointercancel", (event) => this.pointers.delete(event.pointerId));
+    canvas.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      this.zoomBy(Math.exp(-event.deltaY * 0.0015), event.offsetX, event.offsetY);
+    }, { passive: false });
+    new ResizeObserver(() => { this.rehover(); this.draw(); }).observe(canvas);
   }
 
   get scale() { return (Math.min(this.canvas.clientWidth, this.canvas.clientHeight) - 48) * this.zoom; }
@@ -32,10 +38,10 @@ export class PoolMap {
             this.canvas.clientHeight / 2 + (v - this.y) * this.scale];
   }
 
-  wheel(event) {
+  zoomBy(factor, x, y) { // what is at (x, y) stays there
     const before = this.zoom;
-    this.zoom = Math.min(40, Math.max(0.8, this.zoom * Math.exp(-event.deltaY * 0.0015)));
-    const dx = event.offsetX - this.canvas.clientWidth / 2, dy = event.offsetY - this.canvas.clientHeight / 2;
+    this.zoom = Math.min(40, Math.max(0.8, this.zoom * factor));
+    const dx = x - this.canvas.clientWidth / 2, dy = y - this.canvas.clientHeight / 2;
     const base = this.scale / this.zoom;
     this.x += (dx / (base * this.stretch)) * (1 / before - 1 / this.zoom);
     this.y += (dy / base) * (1 / before - 1 / this.zoom);
@@ -43,16 +49,31 @@ export class PoolMap {
   }
 
   move(event) {
-    if (this.drag) {
-      const dx = event.offsetX - this.drag.x, dy = event.offsetY - this.drag.y;
-      if (!this.drag.far && Math.hypot(dx, dy) < 4) return;
-      this.x -= dx / (this.scale * this.stretch);
-      this.y -= dy / this.scale;
-      this.drag = { x: event.offsetX, y: event.offsetY, far: true };
-      this.draw();
-      return;
-    }
-    this.hover(this.nearest(event.offsetX, event.offsetY));
+    const pointer = this.pointers.get(event.pointerId);
+    if (!pointer) return this.hover(this.nearest(event.offsetX, event.offsetY, 14));
+    const dx = event.offsetX - pointer.x, dy = event.offsetY - pointer.y;
+    if (!this.far && Math.hypot(dx, dy) < (event.pointerType === "mouse" ? 4 : 10)) return;
+    this.far = true;
+    const other = [...this.pointers.values()].find((one) => one !== pointer);
+    const distance = () => Math.hypot(pointer.x - other.x, pointer.y - other.y);
+    const apart = other && distance();
+    const share = 1 / this.pointers.size; // of two fingers each moves the middle by half
+    this.x -= (share * dx) / (this.scale * this.stretch);
+    this.y -= (share * dy) / this.scale;
+    Object.assign(pointer, { x: event.offsetX, y: event.offsetY });
+    if (other) this.zoomBy(distance() / Math.max(apart, 1), (pointer.x + other.x) / 2, (pointer.y + other.y) / 2);
+    this.rehover();
+    this.draw();
+  }
+
+  click(event) {
+    const isMouse = event.pointerType === "mouse", id = this.nearest(event.offsetX, event.offsetY, isMouse ? 14 : 24);
+    this.onPick(id, event);
+    if (!isMouse) this.hover(id);
+  }
+
+  rehover() { // its point has moved
+    if (this.hovered !== null && this.points) this.onHover(this.hovered, this.at(this.hovered));
   }
 
   hover(id) {
@@ -62,9 +83,9 @@ export class PoolMap {
     this.draw();
   }
 
-  nearest(x, y) {
+  nearest(x, y, reach) {
     if (!this.points) return null;
-    let best = null, least = 14 * 14;
+    let best = null, least = reach * reach;
     for (const id of this.ids) {
       const [px, py] = this.at(id);
       const d = (px - x) ** 2 + (py - y) ** 2;

@@ -1,0 +1,199 @@
+"""What a session makes of changes, and its journal on disk."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pages import open_session, row_of
+
+from sala.errors import SalaError
+from sala.journal import Journal, NotSavedError
+from sala.projection import pool_map
+from sala.session import CLEAR, NONE, UNKNOWN, Session, checked_name
+
+
+def test_red_images_of_the_pool_are_red_and_the_users_word_is_final(session: Session) -> None:
+    shown = session.snapshot()
+    red = [row_of(session, f"red-{i}.png") for i in range(10)]
+    assert {shown.names[shown.label[i]] for i in red} == {"red"}
+    session.label([red[0]], to=shown.names.index("blue"))
+    after = session.snapshot()
+    assert after.names[after.verdict()[red[0]]] == "blue"
+    assert (after.n_checked, after.n_agreed) == (1, 0)
+
+
+def test_a_class_that_is_added_and_given_one_example_finds_its_images(session: Session) -> None:
+    session.add_class("green")
+    assert "green" not in {session.snapshot().names[label] for label in session.snapshot().label}
+    session.label([row_of(session, "green-0.png")], to=2)
+    shown = session.snapshot()
+    assert {shown.names[shown.label[row_of(session, f"green-{i}.png")]] for i in range(10)} == {"green"}
+
+
+def test_undo_takes_back_the_last_change_of_any_kind(session: Session) -> None:
+    first = session.snapshot()
+    session.label([10], to=NONE)
+    session.add_class("green")
+    session.rename_class(0, "sky")
+    for _ in range(3):
+        session.undo()
+    shown = session.snapshot()
+    assert shown.names == first.names
+    assert (shown.given == first.given).all()
+    with pytest.raises(SalaError, match="nothing to undo"):
+        session.undo()
+
+
+def test_taking_a_label_back_restores_what_the_folder_says(session: Session) -> None:
+    session.label([0, 10], to=NONE)
+    session.label([0, 10], to=CLEAR)
+    given = session.snapshot().given
+    assert given[0] == 0 and given[10] == UNKNOWN
+
+
+def test_images_of_none_of_the_classes_are_no_examples_and_not_predicted(session: Session) -> None:
+    green = [row_of(session, f"green-{i}.png") for i in range(10)]
+    session.label(green, to=NONE)
+    assert (session.snapshot().verdict()[green] == NONE).all()
+
+
+def test_every_example_may_be_taken_away(session: Session) -> None:
+    session.label([0, 1, 2, 3], to=NONE)
+    shown = session.snapshot()
+    assert (shown.verdict()[4:] == UNKNOWN).all() and not len(shown.label_next)
+
+
+def test_an_empty_pool_and_no_class_at_all_are_fine(tmp_path: Path) -> None:
+    for name in ("labelled", "pool"):
+        (tmp_path / name).mkdir()
+    session = open_session((tmp_path / "labelled", tmp_path / "pool"))
+    assert session.snapshot().estimate == 1.0
+    session.add_class("owl")
+    assert session.snapshot().names == ("owl",)
+
+
+def test_threads_that_label_at_once_lose_nothing(session: Session) -> None:
+    def label(rows: range) -> None:
+        for i in rows:
+            session.label([i], to=NONE)
+            session.snapshot()
+
+    threads = [threading.Thread(target=label, args=(range(4 + k, 34, 3),)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (session.snapshot().given[4:] == NONE).all()
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a/b", "..", ".hidden", "a\\b", "x" * 81, "RED", "bell\a"])
+def test_a_name_that_could_be_no_folder_of_its_own_is_refused(name: str) -> None:
+    with pytest.raises(SalaError, match=r"a class's name|already"):
+        checked_name(name, ["red"])
+
+
+def test_the_map_keeps_groups_together_and_is_linear_beyond_its_landmarks() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(3), 60)
+    features = (np.eye(8)[groups] * 9 + rng.normal(size=(180, 8))).astype(np.float32)
+    for n_landmarks in (4_000, 90):
+        points = pool_map(features, n_landmarks=n_landmarks)
+        assert points.min() >= 0 and points.max() <= 1
+        nearest = np.argsort(((points[:, None] - points[None]) ** 2).sum(-1), 1)[:, 1:6]
+        assert (groups[nearest] == groups[:, None]).mean() > 0.95
+    assert pool_map(features[:0]).shape == (0, 2) and pool_map(features[:1]).shape == (1, 2)
+
+
+# -- the journal
+
+
+def test_a_session_goes_on_where_the_journal_ends(folders: tuple[Path, Path]) -> None:
+    first = open_session(folders)
+    first.add_class("green")
+    first.label([20, 21], to=2)
+    first.rename_class(0, "sky")
+    first.undo()
+    first._journal.close()
+    (folders[0] / "amber").mkdir()  # a folder that comes between the others
+    again = open_session(folders)
+    shown = again.snapshot()
+    assert shown.names == ("amber", "blue", "red", "green")
+    assert [shown.names[c] for c in shown.given[[20, 21]]] == ["green", "green"]
+
+
+def test_a_line_that_was_cut_short_is_removed_and_the_rest_is_kept(folders: tuple[Path, Path]) -> None:
+    state = folders[1].parent / "state.jsonl"
+    first = open_session(folders)
+    first.label([20], to=NONE)
+    first._journal.close()
+    whole = state.read_bytes()
+    for cut in (b'{"do":"lab', b"\0\0\0"):
+        state.write_bytes(whole + cut)
+        again = open_session(folders)
+        assert again.snapshot().given[20] == NONE
+        again._journal.close()
+        assert state.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "content", [b"my diary\n", b"my diary", b'{"kind":"sala-labels","format":99}\n', b"[]\n", b"{}\n"]
+)
+def test_a_file_that_is_no_state_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "state").write_bytes(content)
+    with pytest.raises(SalaError, match="not"):
+        Journal(tmp_path / "state")
+    assert (tmp_path / "state").read_bytes() == content
+
+
+def test_one_state_is_not_written_by_two(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "state")
+    with pytest.raises(SalaError, match="open in another"):
+        Journal(tmp_path / "state")
+    journal.close()
+
+
+def test_labels_of_images_that_are_gone_are_counted_and_kept(folders: tuple[Path, Path]) -> None:
+    first = open_session(folders)
+    first.label([row_of(first, "red-0.png")], to=NONE)
+    first._journal.close()
+    (folders[1] / "red-0.png").rename(folders[1] / "elsewhere.png")
+    assert open_session(folders).n_lost == 1
+
+
+def test_what_cannot_be_saved_has_not_happened(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = session._journal.path.stat().st_size
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(NotSavedError, match="No space left"):
+        session.label([20], to=NONE)
+    assert session.snapshot().given[20] == UNKNOWN
+    assert session._journal.path.stat().st_size == size
+
+
+def test_half_a_line_that_could_not_be_taken_back_is_no_part_of_the_next(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session(folders)
+
+    def half(fd: int, line: bytes) -> int:
+        return write(fd, line[:9])
+
+    def fails(fd: int, size: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    write = os.write
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "write", half)
+        broken.setattr(os, "ftruncate", fails)
+        with pytest.raises(NotSavedError):
+            session.label([20], to=NONE)
+    session.label([21], to=NONE)
+    session._journal.close()
+    assert open_session(folders).snapshot().given[[20, 21]].tolist() == [UNKNOWN, NONE]
