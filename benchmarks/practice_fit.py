@@ -38,9 +38,9 @@ from sala.belonging import (
 from sala.data.files import Tree
 from sala.data.folder import synset_files
 from sala.data.splits import tieredimagenet_splits
-from sala.engine import EngineConfig, LabelModel, contrast, fit_labels, likeness
+from sala.engine import EngineConfig, Fitted, contrast, fit_labels, likeness, refined
 from sala.points import normalised, to_tensor
-from sala.refining import Refined, anchored, in_larger_classes, refine
+from sala.refining import Refined, anchored, in_larger_classes
 
 N_IMAGES, N_ROWS = 250, 50  # of a class of tiny-tiered, and rows that are made of them
 
@@ -137,8 +137,9 @@ def random_draws(
     sizes: tuple[int, ...] = (8, 15, 25, 40),
     n_levels: int = 4,
 ) -> Iterator[Draw]:
-    """Tasks of many kinds: few and many classes, one and several shots, equal and unequal sizes, no junk and mostly junk, from
-    many classes or from few, hard and easier ones; of one level the images are as they are."""
+    """Tasks of many kinds: few and many classes, one and several shots, as many of each class or not, equal and unequal
+    sizes, no junk and mostly junk, from many classes or from few, hard and easier ones; of one level the images are as
+    they are."""
     known = sorted(set(names))
     for i in range(n_draws):
         rng = np.random.default_rng([seed, i])
@@ -150,12 +151,12 @@ def random_draws(
         sizes_now[rng.permutation(n_way)[: int(rng.choice([0, 0, 0, n_way // 2]))]] = 0  # not in the pool at all
         in_pool = sizes_now.tolist()
         share = float(rng.choice([0, 0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 0.8]))
-        n_shot = int(rng.choice([1, 1, 1, 2, 3, 5, 8]))
+        most = int(rng.choice([1, 1, 1, 2, 3, 5, 8]))
         level, wide = int(rng.integers(n_levels)), 2 if n_levels > 1 else 1  # some classes are easier than others
         shares = {name: LEVELS[level + int(rng.integers(wide))] for name in among}
-        points, grouped = mixtures(rng, features, names, shares, n_rows=size + n_shot)
+        points, grouped = mixtures(rng, features, names, shares, n_rows=size + most)
         yield from draws(
-            points, grouped, among, np.empty(0, int), n_shot=n_shot, sizes=in_pool,
+            points, grouped, among, np.empty(0, int), n_shot=most if rng.random() < 0.7 else (1, most), sizes=in_pool,
             n_junk=round(sum(in_pool) * share / (1 - share)), n_draws=1, seed=int(rng.integers(2**31)),
         )  # fmt: skip
 
@@ -181,24 +182,35 @@ BETAS = np.logspace(np.log10(3), np.log10(60), 44)  # the range that `temperatur
 def terms_and_errors(draw: Draw) -> tuple[list[float], list[float]]:
     """What the prior goes by in a task (1, log likeness, log contrast, log k), and the calibration error of images of known
     classes by each of BETAS."""
-    model, found, points = fitted_parts(draw)
-    to_first, to_refined = points @ found.first.T, found.to_refined(points)
-    known = 1 - model.belonging.none_of(to_first, to_refined, points @ model.others.T)
-    similarities = anchored(to_refined, to_first - found.hubs, model.anchor)
+    parts = fitted_parts(draw)
+    found, points, known = parts.found, parts.points, 1 - torch.from_numpy(parts.fitted.pool.none_score)
+    similarities = anchored(found.to_refined(points), points @ found.first.T - found.hubs, found.anchor)
     told = [max(f(similarities, known), 1e-3) for f in (likeness, contrast)]
     of_class = draw.truth >= 0
     of_known, truth = similarities[torch.from_numpy(of_class)].double(), draw.truth[of_class]
     errors = [expected_calibration_error((beta * of_known).softmax(-1).numpy(), truth) for beta in BETAS]
-    return [1.0, *np.log([*told, len(model.classes)])], errors
+    return [1.0, *np.log([*told, similarities.shape[1]])], errors
 
 
-def fitted_parts(draw: Draw) -> tuple[LabelModel, Refined, torch.Tensor]:
-    """A model, the refinement in it, and the points of the pool."""
-    config = EngineConfig(n_label_next=0)
-    model = fit_labels(draw.support, draw.labels, draw.pool, config=config).model
+@dataclass(frozen=True)
+class Parts:
+    """A fit, and what it is made of: the refinement by points as they are and that without variation, with these points."""
+
+    fitted: Fitted
+    plain: Refined
+    plain_points: torch.Tensor
+    found: Refined
+    points: torch.Tensor
+
+
+def fitted_parts(draw: Draw) -> Parts:
+    config, labels = EngineConfig(n_label_next=0), torch.from_numpy(draw.labels)
+    fitted = fit_labels(draw.support, draw.labels, draw.pool, config=config)
+    model = fitted.model
     points, support = (normalised(to_tensor(x), model.centre, model.spread) for x in (draw.pool, draw.support))
-    steps = {"n_steps": config.n_steps, "sharpness": config.sharpness, "labelled_weight": config.labelled_weight}
-    return model, refine(points, support, torch.from_numpy(draw.labels), **steps), points
+    plain = refined(points, support, labels, config)
+    without = [model.variation.taken_out_of(x.clone()) for x in (points, support)]
+    return Parts(fitted, plain, points, refined(*without, labels, config, start=plain.weights), without[0])
 
 
 def averaged_with_neighbours(errors: np.ndarray) -> np.ndarray:  # [n, b] -> [n, b]
@@ -276,7 +288,8 @@ def fit_none(root: Path, n_draws: int, seed: int) -> None:
         setattr(sala.belonging, name, coefficients)
     shapes = {
         "all": lambda pool: True, "1 shot": lambda pool: pool.described.n_shot == 1,
-        "5 and 8 shots": lambda pool: pool.described.n_shot >= 5, "1 class": lambda pool: pool.described.n_way == 1,
+        "5 and 8 shots": lambda pool: pool.described.n_shot >= 5,
+        "unequal shots": lambda pool: pool.described.n_shot % 1 > 0, "1 class": lambda pool: pool.described.n_way == 1,
         "2 to 5 classes": lambda pool: 2 <= pool.described.n_way <= 5,
         "16 classes and more": lambda pool: pool.described.n_way >= 16,
         "up to 15 % junk": lambda pool: pool.is_junk.mean() <= 0.15,
@@ -293,13 +306,12 @@ def fit_none(root: Path, n_draws: int, seed: int) -> None:
 
 
 def pool_of(draw: Draw, counts: float) -> PoolSimilarities:
-    model, found, points = fitted_parts(draw)
-    first, refined = (
-        Similarities(points @ found.first.T, found.held_out(1.0)),
-        Similarities(found.to_refined(points), found.held_out(0.0)),
-    )
-    others = Similarities(points @ model.others.T, found.support[in_larger_classes(found.labels)] @ model.others.T)
-    return PoolSimilarities(first, refined, others, model.belonging, draw.truth < 0, counts)
+    parts = fitted_parts(draw)
+    found, points, known = parts.plain, parts.plain_points, parts.fitted.model.known
+    first = Similarities(points @ found.first.T, found.held_out(1.0))
+    by_refined = Similarities(found.to_refined(points), found.held_out(0.0))
+    others = Similarities(points @ known.others.T, found.support[in_larger_classes(found.labels)] @ known.others.T)
+    return PoolSimilarities(first, by_refined, others, known.belonging, draw.truth < 0, counts)
 
 
 @dataclass(frozen=True)

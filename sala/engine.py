@@ -39,15 +39,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sala.belonging import Belonging, Similarities, belonging, belonging_beside, other_prototypes
+from sala.belonging import Belonging
 from sala.checkpoint import save_checkpoint
 from sala.errors import SalaError
+from sala.known import Known, known_by
 from sala.modelfile import KIND, read_model, spoiled
 from sala.points import Floats, centre_of, normalised, spread_of, to_tensor
-from sala.refining import anchored, in_larger_classes, refine
+from sala.refining import Refined, anchored, in_larger_classes, refine
+from sala.variation import Variation, no_variation, variation_of
 
-FORMAT = 5
-TENSORS = ("centre", "spread", "first", "hubs", "refined", "others")  # of a model
+FORMAT = 6
+N_STEPS_AGAIN = 1  # of refinement, when what images of a class differ in has been taken out
+VARIATION_SAMPLE = 2_000  # images of a pool by which it is told what those of a class differ in
 USUAL_LIKENESS, USUAL_CONTRAST = 0.48, 0.22  # of tasks in docs/practice.md
 USUAL_STRENGTH = 1.0  # and how many images that counts for
 
@@ -97,11 +100,11 @@ class LabelModel:
     classes: tuple[str, ...]
     centre: Tensor  # [d]
     spread: Tensor  # [d]
+    known: Known  # which images are of any class
+    variation: Variation  # of images of a class: taken out where classes are compared
     first: Tensor  # [k, d], of the labelled images alone
-    hubs: Tensor  # [k], what similarities to these are lowered by where classes are compared
+    hubs: Tensor  # [k], what similarities to these are lowered by
     refined: Tensor  # [k, d]
-    others: Tensor  # [j, d], of what is of no class; there may be none
-    belonging: Belonging
     anchor: float  # share of the first prototypes in those that classify
     inverse_temperature: float
     config: EngineConfig = field(default_factory=EngineConfig)
@@ -112,12 +115,13 @@ class LabelModel:
         if features.ndim != 2 or features.shape[1] != len(self.centre):
             raise SalaError(f"the model knows features [n, {len(self.centre)}]; got {list(features.shape)}")
         points = normalised(to_tensor(features), self.centre, self.spread)
-        return self._describe(points, points @ self.first.T, points @ self.refined.T)
+        none = self.known.none_of(points)
+        points = self.variation.taken_out_of(points)
+        to_first = points @ self.first.T - self.hubs
+        return self._describe(points, anchored(points @ self.refined.T, to_first, self.anchor), none)
 
-    def _describe(self, points: Tensor, to_first: Tensor, to_refined: Tensor) -> PoolLabels:
-        similarities = anchored(to_refined, to_first - self.hubs, self.anchor)
+    def _describe(self, points: Tensor, similarities: Tensor, none: Tensor) -> PoolLabels:  # [n, d], [n, k], [n]
         p = (self.inverse_temperature * similarities).softmax(-1)
-        none = self.belonging.none_of(to_first, to_refined, points @ self.others.T)
         top = p.topk(min(2, p.shape[1]), -1).indices
         return PoolLabels(
             probabilities=p.numpy(),
@@ -130,12 +134,12 @@ class LabelModel:
 
     def save(self, path: Path | str) -> None:
         """One safetensors file with a JSON note in its header, written whole or not at all."""
-        tensors = {name: getattr(self, name) for name in TENSORS}
+        tensors = self._parts()
         note = {
             "format": FORMAT,
             "kind": KIND,
             "classes": list(self.classes),
-            "belonging": vars(self.belonging),
+            "belonging": vars(self.known.belonging),
             "anchor": self.anchor,
             "inverse_temperature": self.inverse_temperature,
             "config": vars(self.config),
@@ -143,14 +147,26 @@ class LabelModel:
         }
         save_checkpoint(Path(path), tensors, note)
 
+    def _parts(self) -> dict[str, Tensor]:
+        known = {"known_first": self.known.first, "known_refined": self.known.refined, "others": self.known.others}
+        own = {name: getattr(self, name) for name in ("centre", "spread", "first", "hubs", "refined")}
+        return own | known | vars(self.variation)
+
     def _check(self) -> None:
         """Refuse what no fit has made, and what would answer with nonsense."""
-        k, d = len(self.classes), len(self.centre)
-        shapes = {"centre": (d,), "spread": (d,), "first": (k, d), "hubs": (k,), "refined": (k, d)}
-        fits = all(getattr(self, name).shape == shape for name, shape in shapes.items())
-        fits = fits and self.others.ndim == 2 and self.others.shape[1] == d and self.belonging.n_way == k > 0
-        tensors = [getattr(self, name) for name in TENSORS]
-        fits = fits and all(t.dtype == torch.float32 and bool(t.isfinite().all()) for t in tensors)
+        k, d, r, j = len(self.classes), len(self.centre), len(self.variation.removed), len(self.known.others)
+        vectors = {
+            "centre": (d,),
+            "spread": (d,),
+            "hubs": (k,),
+            "removed": (r,),
+            "directions": (d, r),
+            "others": (j, d),
+        }
+        parts = self._parts()
+        fits = all(part.shape == vectors.get(name, (k, d)) for name, part in parts.items())
+        fits = fits and all(t.dtype == torch.float32 and bool(t.isfinite().all()) for t in parts.values())
+        fits = fits and self.known.belonging.n_way == k > 0
         if not fits or not bool((self.spread >= 0).all()):
             raise ValueError("its parts do not fit each other, or are no numbers")
         if not 0 <= self.anchor <= 1 or not 0 < self.inverse_temperature < math.inf:
@@ -164,8 +180,15 @@ class LabelModel:
             config = EngineConfig(**(note["config"] | {"prior": tuple(note["config"]["prior"])}))
             model = cls(
                 tuple(map(str, note["classes"])),
-                **{name: tensors[name] for name in TENSORS},
-                belonging=Belonging(**note["belonging"]),
+                tensors["centre"],
+                tensors["spread"],
+                Known(
+                    tensors["known_first"], tensors["known_refined"], tensors["others"], Belonging(**note["belonging"])
+                ),
+                Variation(tensors["directions"], tensors["removed"]),
+                tensors["first"],
+                tensors["hubs"],
+                tensors["refined"],
                 anchor=float(note["anchor"]),
                 inverse_temperature=float(note["inverse_temperature"]),
                 config=config,
@@ -222,32 +245,37 @@ def fit_labels(
         raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
     spread = spread_of([support, points], centre)
     support, points = (normalised(part, centre, spread) for part in (support, points))
-    found = refine(
-        points, support, y, n_steps=config.n_steps, sharpness=config.sharpness, labelled_weight=config.labelled_weight,
-        anchor=config.anchor,
-    )  # fmt: skip
-    to_first, to_refined = points @ found.first.T, found.to_refined(points)
-    by_first, by_refined = (
-        Similarities(to_first, found.held_out(1.0)),
-        Similarities(to_refined, found.held_out(0.0)),
-    )
-    before = belonging(by_first, by_refined, len(support) / len(names))
-    others = other_prototypes(points, before.none_of(to_first, to_refined, points[:, :0]))
-    rows = in_larger_classes(y)
-    to_others = Similarities(points @ others.T, support[rows] @ others.T)
-    membership = belonging_beside(before, by_first, by_refined, to_others)
-    known = 1 - membership.none_of(to_first, to_refined, to_others.pool)
-    similarities = anchored(to_refined, to_first - found.hubs, found.anchor)
-    held_out = found.held_out(found.anchor) - found.anchor * found.hubs
-    prior = temperature_prior(likeness(similarities, known), contrast(similarities, known), len(names), config)
+    plain = refined(points, support, y, config)
+    known, none, left_out_none = known_by(plain, points)
+    variation = _variation(plain, points, known) if config.n_steps else no_variation(points)
+    support, points = (variation.taken_out_of(part) for part in (support, points))
+    found = refined(points, support, y, config, start=plain.weights) if config.n_steps else plain
+    similarities = anchored(found.to_refined(points), points @ found.first.T - found.hubs, found.anchor)
+    held_out, rows = found.held_out(found.anchor) - found.anchor * found.hubs, in_larger_classes(y)
+    prior = temperature_prior(likeness(similarities, 1 - none), contrast(similarities, 1 - none), len(names), config)
     beta = fit_temperature(held_out, y[rows], prior, config.prior_strength)
     model = LabelModel(
-        names, centre, spread, found.first, found.hubs, found.prototypes, others, membership, found.anchor, beta, config
+        names, centre, spread, known, variation, found.first, found.hubs, found.prototypes, found.anchor, beta, config
     )
-    described = model._describe(points, to_first, to_refined)
-    left_out_none = membership.none_of(by_first.held_out, by_refined.held_out, to_others.held_out)
+    described = model._describe(points, similarities, none)
     left_out = HeldOut((beta * held_out).softmax(-1).numpy(), y[rows].numpy(), left_out_none.numpy())
     return Fitted(model, PoolLabels(**(vars(described) | {"used": found.used.numpy()})), left_out)
+
+
+def refined(
+    points: Tensor, support: Tensor, labels: Tensor, config: EngineConfig, start: Tensor | None = None
+) -> Refined:  # [n, d], [s, d], [s]; start: [n, k]
+    """As the knobs say; a few steps are enough from what another refinement has found."""
+    return refine(
+        points, support, labels, n_steps=config.n_steps if start is None else min(N_STEPS_AGAIN, config.n_steps),
+        sharpness=config.sharpness, labelled_weight=config.labelled_weight, anchor=config.anchor, start=start,
+    )  # fmt: skip
+
+
+def _variation(found: Refined, points: Tensor, known: Known) -> Variation:
+    """Of classes as a first refinement found them; of a large pool in a regular sample."""
+    rows = slice(None, None, max(1, len(points) // VARIATION_SAMPLE))
+    return variation_of(points[rows], found.weights[rows], known.belonging.none_share)
 
 
 def _checked_classes(
@@ -310,16 +338,19 @@ def fit_temperature(similarities: Tensor, labels: Tensor, prior: float, strength
 
 
 def label_next(points: Tensor, probabilities: Tensor, known: Tensor, n: int) -> Tensor:  # -> [m] rows
-    """Uncertain and representative images, most useful first, and no two of a kind.
+    """Uncertain and representative images, most useful first, and no two of a kind; none that is rather junk, unless all are:
+    a label for junk helps no class.
 
     worth = entropy x probability to be known x mean similarity to the pool; each choice lowers the worth of what is
     similar to it. Entropy and probability preselect, so the cost is linear.
     """
-    doubt = -(probabilities * probabilities.clamp_min(1e-12).log()).sum(-1) * known
-    candidates = doubt.topk(min(len(doubt), max(20 * n, 200))).indices
+    rows = (known >= min(0.5, float(known.max()))).nonzero()[:, 0] if len(known) else torch.zeros(0, dtype=torch.long)
+    p, sample = probabilities[rows], points[rows[:: max(1, len(rows) // 1000)]]
+    doubt = -(p * p.clamp_min(1e-12).log()).sum(-1) * known[rows]
+    doubt, chosen_first = doubt.topk(min(len(doubt), max(20 * n, 200)))
+    candidates = rows[chosen_first]
     x = points[candidates]
-    sample = points[:: max(1, len(points) // 1000)]
-    worth = doubt[candidates] * (x @ sample.T).clamp_min(0).mean(-1).sqrt()
+    worth = doubt * (x @ sample.T).clamp_min(0).mean(-1).sqrt()
     chosen = []
     for _ in range(min(n, len(candidates))):
         best = int(worth.argmax())

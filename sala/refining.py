@@ -67,14 +67,15 @@ class Refined:
 
 def refine(
     points: Tensor, support: Tensor, labels: Tensor, *, n_steps: int, sharpness: float, labelled_weight: float,
-    anchor: float | None = None,
-) -> Refined:  # [n, d], [s, d], [s]  # fmt: skip
+    anchor: float | None = None, start: Tensor | None = None,
+) -> Refined:  # [n, d], [s, d], [s]; start: [n, k]  # fmt: skip
     """c_i <- lambda sum_s z_si x_s + sum_u g(u) p_i(u) x_u, some times.
 
     p(u) = softmax_i(sharpness * similarity): to the first prototypes, less their hubs, and then to the anchored ones of the
     step before, without what u itself put into them. g(u) is the probability that u is of any class, by the same
     similarities; and by those to the first prototypes, to the power of the share of junk that they see: in a clean pool
     an image may come near by and by, in a pool of mostly junk it must have been near from the beginning.
+    The weights g p may `start` from those of another refinement.
     """
     first, sums = first_prototypes(support, labels), class_sums(support, labels)
     (n, k), n_shot = (len(points), len(sums)), len(support) / len(sums)
@@ -87,8 +88,10 @@ def refine(
     before = belonging_by(now, n_shot)
     was_known = before.known(to_first.amax(-1)) * to_first.any(-1)  # an image exactly at the centre moves nothing
     found, anchor = replace(found, anchor=anchor_where(before.none_share) if anchor is None else anchor), 1.0
+    if start is not None:
+        found = replace(found, sums=labelled_weight * sums + start.T @ points, weights=start)
     for step in range(n_steps if n else 0):
-        if step:
+        if step or start is not None:
             anchor = found.anchor
             now = Similarities(anchored(found.to_refined(points), to_first, anchor), found.held_out(anchor))
         known = belonging_by(now, n_shot).known(now.pool.amax(-1)) * was_known**before.none_share

@@ -184,3 +184,19 @@ def log_sigmoid(x: float) -> float:
 
 def log_sum_exp(values: Vector) -> float:
     return math.log(sum(math.exp(v) for v in values))
+
+
+def covariance_around_means(points: list[Vector], labels: list[int], weights: Vector, n_way: int) -> list[Vector]:
+    """W = sum_i w_i (x_i - m_y(i)) (x_i - m_y(i))^T / sum_i w_i, where m_c are the weighted means of classes."""
+    d, total = len(points[0]), sum(weights)
+    means = []
+    for c in range(n_way):
+        of_class = sum(w for w, y in zip(weights, labels, strict=True) if y == c)
+        rows = [(x, w) for x, w, y in zip(points, weights, labels, strict=True) if y == c]
+        means.append([sum(w * x[j] for x, w in rows) / of_class for j in range(d)])
+    covariance = [[0.0] * d for _ in range(d)]
+    for x, y, w in zip(points, labels, weights, strict=True):
+        for i in range(d):
+            for j in range(d):
+                covariance[i][j] += w / total * (x[i] - means[y][i]) * (x[j] - means[y][j])
+    return covariance

@@ -11,6 +11,7 @@ import pytest
 import torch
 from pools import blobs, directions, task
 from scipy.stats import t as student
+from torch import Tensor
 
 from sala.aside import aside_threshold, left_out_threshold, none_threshold
 from sala.belonging import (
@@ -29,7 +30,6 @@ from sala.belonging import (
 )
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.engine import (
-    TENSORS,
     USUAL_CONTRAST,
     USUAL_LIKENESS,
     USUAL_STRENGTH,
@@ -38,12 +38,13 @@ from sala.engine import (
     contrast,
     fit_labels,
     fit_temperature,
+    label_next,
     likeness,
     temperature_prior,
 )
 from sala.errors import SalaError
 from sala.points import FLOOR, USUAL_IMAGES, centre_of, mean_of, normalised, spread_of, unit
-from sala.refining import refine
+from sala.refining import Refined, refine
 
 
 def test_classes_are_found_and_junk_scores_highest() -> None:
@@ -268,7 +269,7 @@ def test_scores_of_none_tell_apart_what_similarities_do() -> None:
 
 def test_a_model_without_junk_does_not_hold_its_pool() -> None:
     support, labels = blobs([5] * 5, seed=1)
-    others = fit_labels(support, labels, blobs([400] * 5)[0]).model.others
+    others = fit_labels(support, labels, blobs([400] * 5)[0]).model.known.others
     assert others.shape == (0, 64) and others.untyped_storage().nbytes() == 0
 
 
@@ -331,13 +332,24 @@ def test_the_prior_of_the_temperature_is_its_formula_within_its_range() -> None:
     assert temperature_prior(1.0, 0.25, 2, EngineConfig(prior=(9.0, 0.0, 0.0, 0.0))) == 60.0
 
 
+def found_again(
+    model: LabelModel, labelled: np.ndarray, labels: np.ndarray, pool: np.ndarray
+) -> tuple[Refined, Tensor]:
+    """The refinement that classes are told by, and the pool's points in it: as they are first, and then without variation."""
+    x, s = (normalised(torch.from_numpy(part), model.centre, model.spread) for part in (pool, labelled))
+    y = torch.from_numpy(labels)
+    plain = refine(x, s, y, n_steps=4, sharpness=20.0, labelled_weight=2.0, anchor=model.config.anchor)
+    x, s = (model.variation.taken_out_of(part) for part in (x, s))
+    anchor, weights = model.config.anchor, plain.weights
+    return refine(x, s, y, n_steps=1, sharpness=20.0, labelled_weight=2.0, anchor=anchor, start=weights), x
+
+
 def test_probabilities_of_one_shot_have_the_temperature_of_the_prior() -> None:
     pool, _ = blobs([30, 20, 10, 5], n_junk=40, noise=0.2)
     labelled, labels = blobs([1, 1, 1, 1], seed=1, noise=0.2)
     fitted = fit_labels(labelled, labels, pool)
     model = fitted.model
-    points, support = (normalised(torch.from_numpy(x), model.centre, model.spread) for x in (pool, labelled))
-    found = refine(points, support, torch.from_numpy(labels), n_steps=4, sharpness=20.0, labelled_weight=2.0)
+    found, points = found_again(model, labelled, labels, pool)
     to_first = points @ model.first.T - model.hubs
     similarities = (1 - found.anchor) * found.to_refined(points) + found.anchor * to_first
     known = 1 - torch.from_numpy(fitted.pool.none_score)
@@ -355,11 +367,23 @@ def test_a_threshold_keeps_its_precision() -> None:
 
 
 def test_what_to_label_next_is_doubtful_and_no_repetition() -> None:
-    (pool, truth), (support, labels) = blobs([30, 30]), blobs([1, 1], seed=1)
+    (pool, truth), (support, labels) = blobs([100, 100]), blobs([1, 1], seed=1)
     between = directions(64)[:2].sum(0).astype(np.float32)
     pool = np.vstack([pool, np.tile(between, (3, 1))])
     first, second = fit_labels(support, labels, pool).pool.label_next[:2]
     assert first >= len(truth) > second  # one of the three that are between two classes, then another kind
+
+
+def test_what_is_rather_junk_is_not_to_be_labelled_next_unless_there_is_nothing_else() -> None:
+    pool, _ = blobs([20, 20], noise=0.5)
+    points, p, known = (
+        normalised(torch.from_numpy(pool), torch.zeros(64), torch.ones(64)),
+        torch.full((40, 2), 0.5),
+        torch.ones(40),
+    )
+    known[::2] = 0.49
+    assert sorted(label_next(points, p, known, 50).tolist()) == list(range(1, 40, 2))
+    assert len(label_next(points, p, torch.full((40,), 0.3), 50)) == 40
 
 
 def test_a_model_that_was_saved_predicts_the_same(tmp_path: Path) -> None:
@@ -478,7 +502,10 @@ def test_left_out_images_speak_for_all_classes_or_for_none() -> None:
         assert len(fitted.held_out.none_score) == sum(c for c in counts if c > 1)
 
 
-@pytest.mark.parametrize("name", TENSORS)
+@pytest.mark.parametrize(
+    "name",
+    ["centre", "spread", "directions", "removed", "first", "hubs", "refined", "known_first", "known_refined", "others"],
+)
 @pytest.mark.parametrize("wrong", ["nan", "double", "shape"])
 def test_a_model_file_whose_numbers_are_wrong_is_refused(tmp_path: Path, name: str, wrong: str) -> None:
     support, labels, pool, _ = task()
@@ -511,11 +538,9 @@ def test_what_is_said_of_the_pool_counts_hubs_and_so_does_what_is_held_out() -> 
     support, labels, pool, _ = task(noise=0.5)
     fitted = fit_labels(support, labels, pool, config=EngineConfig(anchor=1.0))
     model = fitted.model
-    points = normalised(torch.from_numpy(pool), model.centre, model.spread)
+    found, points = found_again(model, support, labels, pool)
     logits = model.inverse_temperature * (points @ model.first.T - model.hubs)
     np.testing.assert_allclose(fitted.pool.probabilities, logits.softmax(-1).numpy(), atol=1e-5)
-    x = normalised(torch.from_numpy(support), model.centre, model.spread)
-    found = refine(points, x, torch.from_numpy(labels), n_steps=4, sharpness=20.0, labelled_weight=2.0, anchor=1.0)
     logits = model.inverse_temperature * (found.held_out(1.0) - model.hubs)
     np.testing.assert_allclose(fitted.held_out.probabilities, logits.softmax(-1).numpy(), atol=1e-5)
     assert model.hubs.abs().max() > 0.001

@@ -16,16 +16,13 @@ import numpy as np
 import pytest
 import torch
 from painted import RED, MeanColour, invoke, know_colour, labels, paint, painted_folders, refusal, sala
-from pools import task
 from safetensors.torch import load_file, save_file
 
 from sala.checkpoint import load_checkpoint, save_checkpoint
-from sala.engine import FORMAT, LabelModel, fit_labels
+from sala.engine import FORMAT, LabelModel
 from sala.errors import SalaError
 from sala.labelling import label_folders
-from sala.labelling.fit import worth_asking
 from sala.labelling.folders import image_files
-from sala.labelling.rows import Thresholds
 from sala.wording import counted
 
 COLOUR = ("--encoder", "colour")
@@ -240,19 +237,6 @@ def test_features_that_are_no_numbers_are_refused_with_their_row(folders: tuple[
     (tmp_path / "f.txt").write_text("\n".join(names))
     message = refusal("label", *folders, "--encoder", tmp_path / "f.npy")
     assert "too large in 2 rows, the first of them row 8 of 36" in message
-
-
-def test_what_is_rather_junk_is_not_asked_for_unless_there_is_nothing_else() -> None:
-    support, labels, pool, _ = task()
-    fitted = fit_labels(support, labels, pool)
-    none, all_of_it = fitted.pool.none_score, np.arange(len(pool))
-    assert (none[fitted.pool.label_next] > 0.5).any()  # else this says nothing
-    usual = worth_asking(fitted, pool, all_of_it, Thresholds(0.9, none_of_these=0.8, sure=0.9))
-    assert len(usual) == min(50, (none <= 0.5).sum()) and (none[usual] <= 0.5).all()
-    low = float(np.quantile(none, 0.2))  # what is above is set aside
-    assert (none[worth_asking(fitted, pool, all_of_it, Thresholds(0.5, none_of_these=low, sure=0.5))] <= low).all()
-    nothing = worth_asking(fitted, pool, all_of_it, Thresholds(0.5, none_of_these=-1.0, sure=0.5))
-    assert nothing.tolist() == fitted.pool.label_next.tolist()
 
 
 def test_one_is_not_spoken_of_as_many(folders: tuple[Path, Path], model: Path, tmp_path: Path) -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from sala.data.files import printable
 from sala.encoders import EmbeddedFiles, EmbedProgress, Encoder, embed_files
-from sala.engine import Fitted, HeldOut, LabelModel, fit_labels, label_next
+from sala.engine import Fitted, HeldOut, LabelModel, fit_labels
 from sala.errors import SalaError
 from sala.labelling.folders import (
     ON_THE_PAGE,
@@ -27,7 +26,6 @@ from sala.labelling.folders import (
     read_examples,
 )
 from sala.labelling.rows import Columns, Row, Thresholds, columns_of, find_thresholds
-from sala.points import normalised, to_tensor
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,7 @@ def label_folders(
         paths=kept[n_labelled:],
         columns=columns,
         thresholds=thresholds,
-        label_next=distinct[worth_asking(fitted, embedded.features, distinct, thresholds)] - n_labelled,
+        label_next=distinct[fitted.pool.label_next] - n_labelled,
         held_out=fitted.held_out,
         examples=used,
         set_aside=set_aside,
@@ -172,20 +170,6 @@ def _spread(
         spread.label[i], spread.runner_up[i] = label, int(np.where(np.arange(len(p)) == label, -1, p).argmax())
         spread.probability[i], spread.none_of_these[i], spread.used[i] = 1.0, 0.0, True
     return spread
-
-
-def worth_asking(
-    fitted: Fitted, features: NDArray[np.float32], distinct: NDArray[np.int64], thresholds: Thresholds
-) -> NDArray[np.int64]:
-    """What to label next, of the images that are not rather junk; of all, if all are: a label for junk helps no class."""
-    pool, model = fitted.pool, fitted.model
-    known = np.flatnonzero(pool.none_score <= min(0.5, thresholds.none_of_these))
-    if not len(known):
-        return pool.label_next
-    points = normalised(to_tensor(features[distinct[known]]), model.centre, model.spread)
-    p, is_known = torch.from_numpy(pool.probabilities[known]), torch.from_numpy(1 - pool.none_score[known])
-    chosen: NDArray[np.int64] = known[label_next(points, p, is_known, model.config.n_label_next).numpy()]
-    return chosen
 
 
 def _values(columns: Columns) -> list[NDArray[Any]]:

@@ -1,0 +1,42 @@
+"""Which images of a pool are of any class, by points as they are: what images of a class differ in is not taken out here,
+since what tells junk apart is in it too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from sala.belonging import Belonging, Similarities, belonging, belonging_beside, other_prototypes
+from sala.refining import Refined, in_larger_classes
+
+
+@dataclass(frozen=True)
+class Known:
+    """Prototypes before and after refinement and those of junk, and what similarities to them say."""
+
+    first: Tensor  # [k, d], of the labelled images alone
+    refined: Tensor  # [k, d]
+    others: Tensor  # [j, d], of what is of no class; there may be none
+    belonging: Belonging
+
+    def none_of(self, points: Tensor) -> Tensor:  # [n, d] -> [n]
+        """The probability of new images to be of no class."""
+        return self.belonging.none_of(points @ self.first.T, points @ self.refined.T, points @ self.others.T)
+
+
+def known_by(found: Refined, points: Tensor) -> tuple[Known, Tensor, Tensor]:  # [n, d] -> [n], [m]
+    """What a refinement tells of a pool; of its images, each without its own part, and of labelled ones that were left out
+    in turn, the probability to be of no class."""
+    first = Similarities(points @ found.first.T, found.held_out(1.0))
+    refined = Similarities(found.to_refined(points), found.held_out(0.0))
+    before = belonging(first, refined, len(found.support) / len(found.first))
+    others = other_prototypes(points, before.none_of(first.pool, refined.pool, points[:, :0]))
+    rows = in_larger_classes(found.labels)
+    to_others = Similarities(points @ others.T, found.support[rows] @ others.T)
+    found_belonging = belonging_beside(before, first, refined, to_others)
+    none, left_out = (
+        found_belonging.none_of(getattr(first, part), getattr(refined, part), getattr(to_others, part))
+        for part in ("pool", "held_out")
+    )
+    return Known(found.first, found.prototypes, others, found_belonging), none, left_out
