@@ -38,9 +38,9 @@ from sala.belonging import (
 from sala.data.files import Tree
 from sala.data.folder import synset_files
 from sala.data.splits import tieredimagenet_splits
-from sala.engine import EngineConfig, Fitted, contrast, fit_labels, likeness, refined
+from sala.engine import EngineConfig, Fitted, contrast, fit_labels, likeness
 from sala.points import normalised, to_tensor
-from sala.refining import Refined, anchored, in_larger_classes
+from sala.refining import Refined, anchored, in_larger_classes, refine, refined_by
 
 N_IMAGES, N_ROWS = 250, 50  # of a class of tiny-tiered, and rows that are made of them
 
@@ -204,13 +204,14 @@ class Parts:
 
 
 def fitted_parts(draw: Draw) -> Parts:
-    config, labels = EngineConfig(n_label_next=0), torch.from_numpy(draw.labels)
+    config = EngineConfig(n_label_next=0)
     fitted = fit_labels(draw.support, draw.labels, draw.pool, config=config)
-    model = fitted.model
+    model, none = fitted.model, torch.from_numpy(fitted.pool.none_score)
     points, support = (normalised(to_tensor(x), model.centre, model.spread) for x in (draw.pool, draw.support))
-    plain = refined(points, support, labels, config)
-    without = [model.variation.taken_out_of(x.clone()) for x in (points, support)]
-    return Parts(fitted, plain, points, refined(*without, labels, config, start=plain.weights), without[0])
+    steps = {"n_steps": config.n_steps, "labelled_weight": config.labelled_weight, "sharpness": config.sharpness}
+    plain = refine(points, support, torch.from_numpy(draw.labels), **steps)
+    x, s = (model.variation.taken_out_of(part.clone()) for part in (points, support))
+    return Parts(fitted, plain, points, refined_by(plain, x, s, 1 - none, sharpness=config.sharpness), x)
 
 
 def averaged_with_neighbours(errors: np.ndarray) -> np.ndarray:  # [n, b] -> [n, b]

@@ -45,11 +45,10 @@ from sala.errors import SalaError
 from sala.known import Known, known_by
 from sala.modelfile import KIND, read_model, spoiled
 from sala.points import Floats, centre_of, normalised, spread_of, to_tensor
-from sala.refining import Refined, anchored, in_larger_classes, refine
+from sala.refining import Refined, anchored, in_larger_classes, refine, refined_by
 from sala.variation import Variation, no_variation, variation_of
 
 FORMAT = 6
-N_STEPS_AGAIN = 1  # of refinement, when what images of a class differ in has been taken out
 VARIATION_SAMPLE = 2_000  # images of a pool by which it is told what those of a class differ in
 USUAL_LIKENESS, USUAL_CONTRAST = 0.48, 0.22  # of tasks in docs/practice.md
 USUAL_STRENGTH = 1.0  # and how many images that counts for
@@ -245,11 +244,16 @@ def fit_labels(
         raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
     spread = spread_of([support, points], centre)
     support, points = (normalised(part, centre, spread) for part in (support, points))
-    plain = refined(points, support, y, config)
-    known, none, left_out_none = known_by(plain, points)
-    variation = _variation(plain, points, known) if config.n_steps else no_variation(points)
-    support, points = (variation.taken_out_of(part) for part in (support, points))
-    found = refined(points, support, y, config, start=plain.weights) if config.n_steps else plain
+    found = refine(
+        points, support, y, n_steps=config.n_steps, sharpness=config.sharpness, labelled_weight=config.labelled_weight,
+        anchor=config.anchor,
+    )  # fmt: skip
+    known, none, left_out_none = known_by(found, points)
+    variation = no_variation(points)
+    if config.n_steps:
+        variation = _variation(found, points, known)
+        support, points = (variation.taken_out_of(part) for part in (support, points))
+        found = refined_by(found, points, support, 1 - none, sharpness=config.sharpness)
     similarities = anchored(found.to_refined(points), points @ found.first.T - found.hubs, found.anchor)
     held_out, rows = found.held_out(found.anchor) - found.anchor * found.hubs, in_larger_classes(y)
     prior = temperature_prior(likeness(similarities, 1 - none), contrast(similarities, 1 - none), len(names), config)
@@ -260,16 +264,6 @@ def fit_labels(
     described = model._describe(points, similarities, none)
     left_out = HeldOut((beta * held_out).softmax(-1).numpy(), y[rows].numpy(), left_out_none.numpy())
     return Fitted(model, PoolLabels(**(vars(described) | {"used": found.used.numpy()})), left_out)
-
-
-def refined(
-    points: Tensor, support: Tensor, labels: Tensor, config: EngineConfig, start: Tensor | None = None
-) -> Refined:  # [n, d], [s, d], [s]; start: [n, k]
-    """As the knobs say; a few steps are enough from what another refinement has found."""
-    return refine(
-        points, support, labels, n_steps=config.n_steps if start is None else min(N_STEPS_AGAIN, config.n_steps),
-        sharpness=config.sharpness, labelled_weight=config.labelled_weight, anchor=config.anchor, start=start,
-    )  # fmt: skip
 
 
 def _variation(found: Refined, points: Tensor, known: Known) -> Variation:

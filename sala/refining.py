@@ -67,15 +67,14 @@ class Refined:
 
 def refine(
     points: Tensor, support: Tensor, labels: Tensor, *, n_steps: int, sharpness: float, labelled_weight: float,
-    anchor: float | None = None, start: Tensor | None = None,
-) -> Refined:  # [n, d], [s, d], [s]; start: [n, k]  # fmt: skip
+    anchor: float | None = None,
+) -> Refined:  # [n, d], [s, d], [s]  # fmt: skip
     """c_i <- lambda sum_s z_si x_s + sum_u g(u) p_i(u) x_u, some times.
 
     p(u) = softmax_i(sharpness * similarity): to the first prototypes, less their hubs, and then to the anchored ones of the
     step before, without what u itself put into them. g(u) is the probability that u is of any class, by the same
     similarities; and by those to the first prototypes, to the power of the share of junk that they see: in a clean pool
     an image may come near by and by, in a pool of mostly junk it must have been near from the beginning.
-    The weights g p may `start` from those of another refinement.
     """
     first, sums = first_prototypes(support, labels), class_sums(support, labels)
     (n, k), n_shot = (len(points), len(sums)), len(support) / len(sums)
@@ -88,16 +87,33 @@ def refine(
     before = belonging_by(now, n_shot)
     was_known = before.known(to_first.amax(-1)) * to_first.any(-1)  # an image exactly at the centre moves nothing
     found, anchor = replace(found, anchor=anchor_where(before.none_share) if anchor is None else anchor), 1.0
-    if start is not None:
-        found = replace(found, sums=labelled_weight * sums + start.T @ points, weights=start)
     for step in range(n_steps if n else 0):
-        if step or start is not None:
+        if step:
             anchor = found.anchor
             now = Similarities(anchored(found.to_refined(points), to_first, anchor), found.held_out(anchor))
         known = belonging_by(now, n_shot).known(now.pool.amax(-1)) * was_known**before.none_share
         weights = (sharpness * (now.pool - anchor * found.hubs)).softmax(-1) * known[:, None]
         found = replace(found, sums=labelled_weight * sums + weights.T @ points, weights=weights, used=known > 0.5)
     return found
+
+
+def refined_by(
+    found: Refined, points: Tensor, support: Tensor, known: Tensor, *, sharpness: float
+) -> Refined:  # [n, d], [s, d], [n]
+    """One step more, by other points of the same images, of which it is `known` how probably they are of any class."""
+    sums, first = found.labelled_weight * class_sums(support, found.labels), first_prototypes(support, found.labels)
+    to_first = points @ first.T
+    found = replace(
+        found,
+        support=support,
+        first=first,
+        hubs=hubs_of(to_first),
+        sums=sums + found.weights.T @ points,
+        used=known > 0.5,
+    )
+    similarities = anchored(found.to_refined(points), to_first - found.hubs, found.anchor)
+    weights = (sharpness * similarities).softmax(-1) * known[:, None]
+    return replace(found, sums=sums + weights.T @ points, weights=weights)
 
 
 def class_sums(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [k, d]

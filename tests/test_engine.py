@@ -34,6 +34,7 @@ from sala.engine import (
     USUAL_LIKENESS,
     USUAL_STRENGTH,
     EngineConfig,
+    Fitted,
     LabelModel,
     contrast,
     fit_labels,
@@ -44,7 +45,7 @@ from sala.engine import (
 )
 from sala.errors import SalaError
 from sala.points import FLOOR, USUAL_IMAGES, centre_of, mean_of, normalised, spread_of, unit
-from sala.refining import Refined, refine
+from sala.refining import Refined, refine, refined_by
 
 
 def test_classes_are_found_and_junk_scores_highest() -> None:
@@ -332,16 +333,13 @@ def test_the_prior_of_the_temperature_is_its_formula_within_its_range() -> None:
     assert temperature_prior(1.0, 0.25, 2, EngineConfig(prior=(9.0, 0.0, 0.0, 0.0))) == 60.0
 
 
-def found_again(
-    model: LabelModel, labelled: np.ndarray, labels: np.ndarray, pool: np.ndarray
-) -> tuple[Refined, Tensor]:
+def found_again(fitted: Fitted, labelled: np.ndarray, labels: np.ndarray, pool: np.ndarray) -> tuple[Refined, Tensor]:
     """The refinement that classes are told by, and the pool's points in it: as they are first, and then without variation."""
+    model, anchor = fitted.model, fitted.model.config.anchor
     x, s = (normalised(torch.from_numpy(part), model.centre, model.spread) for part in (pool, labelled))
-    y = torch.from_numpy(labels)
-    plain = refine(x, s, y, n_steps=4, sharpness=20.0, labelled_weight=2.0, anchor=model.config.anchor)
+    plain = refine(x, s, torch.from_numpy(labels), n_steps=4, sharpness=20.0, labelled_weight=2.0, anchor=anchor)
     x, s = (model.variation.taken_out_of(part) for part in (x, s))
-    anchor, weights = model.config.anchor, plain.weights
-    return refine(x, s, y, n_steps=1, sharpness=20.0, labelled_weight=2.0, anchor=anchor, start=weights), x
+    return refined_by(plain, x, s, 1 - torch.from_numpy(fitted.pool.none_score), sharpness=20.0), x
 
 
 def test_probabilities_of_one_shot_have_the_temperature_of_the_prior() -> None:
@@ -349,7 +347,7 @@ def test_probabilities_of_one_shot_have_the_temperature_of_the_prior() -> None:
     labelled, labels = blobs([1, 1, 1, 1], seed=1, noise=0.2)
     fitted = fit_labels(labelled, labels, pool)
     model = fitted.model
-    found, points = found_again(model, labelled, labels, pool)
+    found, points = found_again(fitted, labelled, labels, pool)
     to_first = points @ model.first.T - model.hubs
     similarities = (1 - found.anchor) * found.to_refined(points) + found.anchor * to_first
     known = 1 - torch.from_numpy(fitted.pool.none_score)
@@ -538,7 +536,7 @@ def test_what_is_said_of_the_pool_counts_hubs_and_so_does_what_is_held_out() -> 
     support, labels, pool, _ = task(noise=0.5)
     fitted = fit_labels(support, labels, pool, config=EngineConfig(anchor=1.0))
     model = fitted.model
-    found, points = found_again(model, support, labels, pool)
+    found, points = found_again(fitted, support, labels, pool)
     logits = model.inverse_temperature * (points @ model.first.T - model.hubs)
     np.testing.assert_allclose(fitted.pool.probabilities, logits.softmax(-1).numpy(), atol=1e-5)
     logits = model.inverse_temperature * (found.held_out(1.0) - model.hubs)
