@@ -17,6 +17,7 @@ from sala.refining import (
     hubs_of,
     pair_similarity,
     refine,
+    refined_by,
     relative_lengths,
     without_themselves,
 )
@@ -191,3 +192,28 @@ def test_hubs_of_an_empty_pool_are_zero() -> None:
     found = refine(torch.zeros(0, 3), torch.eye(3), torch.arange(3), n_steps=4, **STEPS)
     torch.testing.assert_close(found.prototypes, torch.eye(3))
     assert found.anchor < 0.05
+
+
+def test_a_step_by_other_points_equals_its_slow_twin() -> None:
+    """As written in `refined_by`, one image and one class at a time."""
+    support, labels, pool, _ = task(noise=0.4)
+    x, s = (normalised(torch.from_numpy(part), torch.zeros(64), torch.ones(64)) for part in (pool, support))
+    y = torch.from_numpy(labels)
+    before = refine(x, s, y, n_steps=2, anchor=0.3, **STEPS)
+    x, s = unit(x[:, :40]), unit(s[:, :40])  # other points of the same images
+    known = torch.linspace(0, 1, len(x))
+    found = refined_by(before, x, s, known, sharpness=20.0)
+    lengths, sums = slow_lengths(s, labels), [2.0 * s[y == c].sum(0) for c in range(4)]
+    first = [length * total / total.norm() for length, total in zip(lengths, sums, strict=True)]
+    nearest = [sorted((float(u @ f) for u in x), reverse=True)[:HUB_IMAGES] for f in first]
+    moved = [sums[c] + sum(w * u for w, u in zip(before.weights[:, c], x, strict=True)) for c in range(4)]
+    for i, u in enumerate(x):
+        rest = [moved[c] - before.weights[i, c] * u for c in range(4)]
+        hubs = [HUB_SHARE * (np.mean(nearest[c]) - np.mean(nearest)) for c in range(4)]
+        each = torch.stack(
+            [0.7 * (u @ r) / r.norm() + 0.3 * (u @ f - h) for r, f, h in zip(rest, first, hubs, strict=True)]
+        )
+        torch.testing.assert_close(found.weights[i], known[i] * (20.0 * each).softmax(0), atol=1e-5, rtol=1e-4)
+    total = torch.stack([sums[c] + found.weights[:, c] @ x for c in range(4)])
+    torch.testing.assert_close(found.prototypes, unit(total), atol=1e-5, rtol=1e-4)
+    assert found.used.equal(known > 0.5) and found.support is s
