@@ -27,6 +27,8 @@ from practice import (
 )  # fmt: skip
 from practice_fit import letters, tiny
 
+from sala.engine import EngineConfig
+
 
 def regression(made: list[Draw]) -> list[float]:
     """scikit-learn's LogisticRegression on the labelled images, with its defaults: accuracies in percent. With the spread of
@@ -66,10 +68,13 @@ def measure(root: Path, n_draws: int, seed: int) -> dict[str, Any]:
         for n_shot in shots:
             made = list(draws(features, names, known, junk, n_shot=n_shot, n_draws=n_draws, seed=seed, **shape))
             ours, theirs = measure_sala(made), regression(made)
+            left_in = measure_sala(made, EngineConfig(n_directions=0))["accuracies"]
             results[f"{title}, {n_shot} shot"] = {
                 "sala": ours,
                 "logistic regression": interval(theirs),
                 "sala_minus_it": interval(np.subtract(ours["accuracies"], theirs)),
+                "variation_left_in": interval(left_in),
+                "sala_minus_that": interval(np.subtract(ours["accuracies"], left_in)),
             }
     return results
 

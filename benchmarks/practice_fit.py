@@ -102,6 +102,7 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
     variants |= {f"sharpness {s}": replace(base, sharpness=float(s)) for s in (8, 25, 40)}
     variants |= {f"labelled weight {w}": replace(base, labelled_weight=float(w)) for w in (1, 6)}
     variants |= {f"{n} steps": replace(base, n_steps=n) for n in (2, 5)}
+    variants |= {f"{n} directions": replace(base, n_directions=n) for n in (0, 8, 32)}
     variants |= {f"anchor {a}": replace(base, anchor=a) for a in (0.0, 0.5)}
     scores: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
     for p in ((1.0, 0, 0, 0), (0, 1.0, 0, 0), (0, 0, 1.0, 0)):

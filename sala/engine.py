@@ -21,8 +21,9 @@ are scaled to length 1 (sala/points.py), so that a product of two is a similarit
 Prototypes are the means of the labelled images. Each of a few steps gives each pool image a probability for every class and
 a probability to be of any class at all, and moves the prototypes by the images in proportion to both: confident
 neighbours count, junk does not. Nothing assumes that classes are equally large, nor how much of the pool is junk; that
-share is estimated. What seems to be junk in the end gets prototypes of its own, which tell more of it. Costs are linear
-in the pool.
+share is estimated. What seems to be junk in the end gets prototypes of its own, which tell more of it (sala/known.py).
+What images of a class were then found to differ in is taken out of all points (sala/variation.py), and the classes are told
+apart by what remains, after one step more. Costs are linear in the pool.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ class EngineConfig:
     sharpness: float = 20.0  # of class probabilities during refinement: softmax(sharpness * similarity)
     labelled_weight: float = 2.0  # of a labelled image, where a sure pool image counts 1
     anchor: float | None = None  # share of the first prototypes in those that classify; None: by the share of junk
+    n_directions: int = (
+        16  # in which images of a class differ most: they count less where classes are compared; 0: all alike
+    )
     n_label_next: int = 50
     prior: tuple[float, float, float, float] = (3.82, 1.59, -1.08, -0.59)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
@@ -69,14 +73,14 @@ class EngineConfig:
     def check(self) -> None:
         """Refuse what no fit can be made with."""
         anchor = 0.0 if self.anchor is None else self.anchor
-        numbers: tuple[Any, ...] = (self.n_steps, self.sharpness, self.labelled_weight, anchor)
-        is_good = isinstance(numbers[0], Integral) and all(
-            isinstance(x, Real) and math.isfinite(x) for x in numbers[1:]
-        )
-        if not is_good or self.n_steps < 0 or min(self.sharpness, self.labelled_weight) <= 0 or not 0 <= anchor <= 1:
+        whole: tuple[Any, ...] = (self.n_steps, self.n_directions)
+        real: tuple[Any, ...] = (self.sharpness, self.labelled_weight, anchor)
+        is_good = all(isinstance(x, Integral) and x >= 0 for x in whole)  # type: ignore[operator]
+        is_good = is_good and all(isinstance(x, Real) and math.isfinite(x) for x in real)
+        if not is_good or min(self.sharpness, self.labelled_weight) <= 0 or not 0 <= anchor <= 1:
             raise ValueError(
-                "n_steps is a whole number from 0 on, sharpness and labelled_weight are above 0, anchor is 0 to 1 or None; "
-                f"got {(*numbers[:3], self.anchor)}"
+                "n_steps and n_directions are whole numbers from 0 on, sharpness and labelled_weight are above 0, anchor is "
+                f"0 to 1 or None; got {(*whole, *real[:2], self.anchor)}"
             )
 
 
@@ -250,8 +254,8 @@ def fit_labels(
     )  # fmt: skip
     known, none, left_out_none = known_by(found, points)
     variation = no_variation(points)
-    if config.n_steps:
-        variation = _variation(found, points, known)
+    if config.n_steps and config.n_directions:
+        variation = _variation(found, points, known.belonging.none_share, config.n_directions)
         support, points = (variation.taken_out_of(part) for part in (support, points))
         found = refined_by(found, points, support, 1 - none, sharpness=config.sharpness)
     similarities = anchored(found.to_refined(points), points @ found.first.T - found.hubs, found.anchor)
@@ -266,10 +270,10 @@ def fit_labels(
     return Fitted(model, PoolLabels(**(vars(described) | {"used": found.used.numpy()})), left_out)
 
 
-def _variation(found: Refined, points: Tensor, known: Known) -> Variation:
-    """Of classes as a first refinement found them; of a large pool in a regular sample."""
+def _variation(found: Refined, points: Tensor, none_share: float, n_directions: int) -> Variation:
+    """Of classes as a refinement found them; of a large pool in a regular sample."""
     rows = slice(None, None, max(1, len(points) // VARIATION_SAMPLE))
-    return variation_of(points[rows], found.weights[rows], known.belonging.none_share)
+    return variation_of(points[rows], found.weights[rows], none_share, n_directions)
 
 
 def _checked_classes(

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from sala.stages import one_hot
 
-N_DIRECTIONS = 16  # the strongest of what images of a class differ in
 N_MORE, N_POWERS = 8, 4  # directions to look for beside, and steps to find them in
 SHARE = 0.001  # of all variation: a direction with more of it counts less
 DOUBT = 0.1  # the same, divided by the number of images: what so few would show by chance
@@ -43,7 +42,9 @@ def no_variation(points: Tensor) -> Variation:
     return Variation(points.new_zeros(points.shape[1], 0), points.new_zeros(0))
 
 
-def variation_of(points: Tensor, weights: Tensor, none_share: float) -> Variation:  # [n, d], [n, k]
+def variation_of(
+    points: Tensor, weights: Tensor, none_share: float, n_directions: int = 16
+) -> Variation:  # [n, d], [n, k]
     """Of a pool's images, which count in their most probable class as much as they are sure to be of it.
 
     tau = |W| (SHARE + 1 / d + DOUBT / m) / (1 - none_share)^4, where |W| is the trace and m the number of images beyond their
@@ -62,7 +63,7 @@ def variation_of(points: Tensor, weights: Tensor, none_share: float) -> Variatio
     total = float(around.square().sum())
     if total < 1e-9:
         return no_variation(points)
-    directions, strengths = strongest(around, N_DIRECTIONS)
+    directions, strengths = strongest(around, n_directions)
     tau = total * (SHARE + 1 / points.shape[1] + DOUBT / m) / (1 - none_share) ** 4
     return Variation(directions, 1 - (1 + strengths / tau).rsqrt())
 

@@ -98,7 +98,7 @@ def test_unlabelled_rows_are_not_scored() -> None:
      {"labelled_weight": 0}, {"sharpness": float("nan")}],
 )  # fmt: skip
 def test_impossible_parameters_are_refused(options: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="n_steps is a whole number"):
+    with pytest.raises(ValueError, match="whole numbers from 0 on"):
         sala.SALAClassifier(**options).fit(*two_classes())
 
 
