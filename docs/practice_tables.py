@@ -120,12 +120,13 @@ def everyone() -> Iterable[list[str]]:
 
 def elsewhere() -> Iterable[list[str]]:
     yield ["", "sala, %", "logistic regression, %", "sala minus it", "sala minus itself with variation left in",
-           "calibration error: of a draw, together", "AUROC", "`sure`: share, right", "set aside: precision, recall"]  # fmt: skip
+           "calibration error: of a draw, together", "AUROC", "`sure`: share, right",
+           "set aside: precision, recall"]  # fmt: skip
     for title, result in measured("elsewhere.json")["results"].items():
         ours = result["sala"]
         yield [title, interval(ours["accuracy"]), interval(result["logistic regression"]), interval(result["sala_minus_it"]),
-               interval(result["sala_minus_that"]), f"{ours['ece']['mean']:.3f}, {ours['ece_of_all_draws']:.3f}", shown(ours["auroc"]["mean"]), sure(ours),
-               aside(ours)]  # fmt: skip
+               interval(result["sala_minus_that"]), f"{ours['ece']['mean']:.3f}, {ours['ece_of_all_draws']:.3f}",
+               shown(ours["auroc"]["mean"]), sure(ours), aside(ours)]  # fmt: skip
 
 
 def temperature() -> Iterable[list[str]]:

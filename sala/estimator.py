@@ -43,17 +43,23 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self, n_steps: int = 4, sharpness: float = 20.0, labelled_weight: float = 2.0, anchor: float | None = None
+        self,
+        n_steps: int = 4,
+        sharpness: float = 20.0,
+        labelled_weight: float = 2.0,
+        anchor: float | None = None,
+        n_directions: int = 16,
     ):
         self.n_steps = n_steps
         self.sharpness = sharpness
         self.labelled_weight = labelled_weight
         self.anchor = anchor
+        self.n_directions = n_directions
 
     def fit(self, X: Any, y: Any) -> SALAClassifier:
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: labels, and -1 for unlabelled rows")
-        config = EngineConfig(self.n_steps, self.sharpness, self.labelled_weight, self.anchor)
+        config = EngineConfig(self.n_steps, self.sharpness, self.labelled_weight, self.anchor, self.n_directions)
         X = validate_data(self, X, dtype=np.float32)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
