@@ -25,7 +25,7 @@ from practice import (
     same_scale,
     write,
 )  # fmt: skip
-from practice_fit import letters, tiny
+from practice_tasks import letters, tiny
 
 from sala.engine import EngineConfig
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from practice import interval, shown, write
-from practice_fit import tiny
+from practice_tasks import tiny
 from torch import Tensor, nn
 
 from sala.methods.sala import MetricNetwork
