@@ -50,7 +50,7 @@ from sala.refining import Refined, anchored, in_larger_classes, refine, refined_
 from sala.variation import Variation, no_variation, variation_of
 
 FORMAT = 6
-VARIATION_SAMPLE = 2_000  # images of a pool by which it is told what those of a class differ in
+VARIATION_SAMPLE = 2_000  # to 4,000 images of a pool by which it is told what those of a class differ in
 USUAL_LIKENESS, USUAL_CONTRAST = 0.54, 0.22  # of tasks in docs/practice.md
 USUAL_STRENGTH = 1.0  # and how many images that counts for
 
@@ -119,6 +119,9 @@ class LabelModel:
             raise SalaError(f"the model knows features [n, {len(self.centre)}]; got {list(features.shape)}")
         points = normalised(to_tensor(features), self.centre, self.spread)
         none = self.known.none_of(points)
+        if not none.isfinite().all():
+            row = int((~none.isfinite()).nonzero()[0])
+            raise SalaError(f"features must be finite numbers; row {row} has some that are nan, infinite or too large")
         points = self.variation.taken_out_of(points)
         to_first = points @ self.first.T - self.hubs
         return self._describe(points, anchored(points @ self.refined.T, to_first, self.anchor), none)
@@ -145,7 +148,7 @@ class LabelModel:
             "belonging": vars(self.known.belonging),
             "anchor": self.anchor,
             "inverse_temperature": self.inverse_temperature,
-            "config": vars(self.config),
+            "config": {key: plain_number(value) for key, value in vars(self.config).items()},
             "note": self.note,
         }
         save_checkpoint(Path(path), tensors, note)
@@ -170,7 +173,9 @@ class LabelModel:
         fits = all(part.shape == vectors.get(name, (k, d)) for name, part in parts.items())
         fits = fits and all(t.dtype == torch.float32 and bool(t.isfinite().all()) for t in parts.values())
         fits = fits and self.known.belonging.n_way == k > 0
-        if not fits or not bool((self.spread >= 0).all()):
+        if not fits or not self.variation.is_good():
+            raise ValueError("its parts do not fit each other, or are no numbers")
+        if not bool((self.spread >= 0).all()):
             raise ValueError("its parts do not fit each other, or are no numbers")
         if not 0 <= self.anchor <= 1 or not 0 < self.inverse_temperature < math.inf:
             raise ValueError("its temperature or anchor is out of range")
@@ -276,6 +281,11 @@ def _variation(found: Refined, points: Tensor, none_share: float, n_directions: 
     return variation_of(points[rows], found.weights[rows], none_share, n_directions)
 
 
+def plain_number(value: Any) -> Any:
+    """Numbers of numpy, as a search over np.arange gives them, are none to JSON."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _checked_classes(
     labelled: Floats, labels: NDArray[np.int64], pool: Floats, classes: Sequence[str] | None
 ) -> tuple[str, ...]:
@@ -354,5 +364,5 @@ def label_next(points: Tensor, probabilities: Tensor, known: Tensor, n: int) -> 
         best = int(worth.argmax())
         chosen.append(best)
         worth = worth * (1 - (x @ x[best]).clamp(0, 1))
-        worth[best] = -1.0
+        worth[chosen] = -1.0
     return candidates[torch.tensor(chosen, dtype=torch.long)]

@@ -26,8 +26,8 @@ class Known:
 
 
 def known_by(found: Refined, points: Tensor) -> tuple[Known, Tensor, Tensor]:  # [n, d] -> [n], [m]
-    """What a refinement tells of a pool; of its images, each without its own part, and of labelled ones that were left out
-    in turn, the probability to be of no class."""
+    """What a refinement tells of a pool; of its images, each without its own part in the prototypes of classes, and of
+    labelled ones that were left out in turn, the probability to be of no class."""
     first = Similarities(points @ found.first.T, found.held_out(1.0))
     refined = Similarities(found.to_refined(points), found.held_out(0.0))
     before = belonging(first, refined, len(found.support) / len(found.first))
@@ -39,4 +39,4 @@ def known_by(found: Refined, points: Tensor) -> tuple[Known, Tensor, Tensor]:  #
         found_belonging.none_of(getattr(first, part), getattr(refined, part), getattr(to_others, part))
         for part in ("pool", "held_out")
     )
-    return Known(found.first, found.prototypes, others, found_belonging), none, left_out
+    return Known(found.first.clone(), found.prototypes, others, found_belonging), none, left_out

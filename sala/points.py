@@ -1,6 +1,7 @@
 """Features of any encoder, on any scale, as points of length 1, so that a product of two is a similarity.
 
-    centre, spread = centre_of([labelled, pool]), spread_of([labelled, pool], centre)
+    centre = centre_of(labelled, labels, pool)
+    spread = spread_of([labelled, pool], centre)
     points = normalised(features, centre, spread)                # (features - centre) / spread, then scaled to length 1
 
 A feature that differs much between images would else count for much more than the others, whatever it tells of the classes.
@@ -24,7 +25,10 @@ Floats = NDArray[np.float32]
 
 
 def to_tensor(features: Floats) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(features, np.float32))
+    """A view of float32 features, if they may be written to, which PyTorch wants; what is too large becomes infinite."""
+    with np.errstate(over="ignore"):
+        found = np.ascontiguousarray(features, np.float32)
+    return torch.from_numpy(found if found.flags.writeable else found.copy())
 
 
 def mean_of(features: Sequence[Tensor]) -> Tensor:  # some [n, d] -> [d]

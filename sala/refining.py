@@ -103,6 +103,7 @@ def refined_by(
     """One step more, by other points of the same images, of which it is `known` how probably they are of any class."""
     sums, first = found.labelled_weight * class_sums(support, found.labels), first_prototypes(support, found.labels)
     to_first = points @ first.T
+    known = known * to_first.any(-1)  # an image exactly at the centre moves nothing
     found = replace(
         found,
         support=support,

@@ -3,10 +3,10 @@
     variation = variation_of(pool, weights, none_share)
     pool = variation.taken_out_of(pool)          # the same for every other image
 
-The task's own metric, in closed form: with W the covariance of images around the mean of their class, points are compared by
-(I + W / tau)^-1/2 in place of I, as in linear discriminant analysis with a ridge (Friedman, JASA 1989), but in the few
-strongest directions of W alone. The classes share it. It is told by the pool alone: labelled images are left out in turn to
-find out how sure one may be, and were they in W, it would know their labels.
+The task's own metric, in closed form: with W the covariance of images around the mean of their class, points are mapped by
+(I + W / tau)^-1/2 before they are compared, as in linear discriminant analysis with a ridge (Friedman, JASA 1989), but in the few
+strongest directions of W alone. The classes share it. It is told by the images of the pool alone: labelled images are left
+out in turn to find out how sure one may be, and were they in W, it would know their labels better than those of others.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from torch import Tensor
 
 from sala.stages import one_hot
 
-N_MORE, N_POWERS = 8, 4  # directions to look for beside, and steps to find them in
+N_MORE, N_POWERS = (
+    24,
+    8,
+)  # directions to look for beside, and steps to find them in: strengths of real images fall slowly
 SHARE = 0.001  # of all variation: a direction with more of it counts less
-DOUBT = 0.1  # the same, divided by the number of images: what so few would show by chance
+DOUBT = 1.0  # the same, divided by the number of images: so much of it is each image's own
 SURE = 2.0  # power of an image's weight in refinement: junk and images between classes say little of a class
 
 
@@ -28,6 +31,13 @@ SURE = 2.0  # power of an image's weight in refinement: junk and images between 
 class Variation:
     directions: Tensor  # [d, r], of length 1 and at right angles
     removed: Tensor  # [r], how much of each is taken out of points, 0 to 1
+
+    def is_good(self) -> bool:
+        """Whether it takes out no more than there is: for what comes from a file."""
+        n = len(self.removed)
+        turned = self.directions.T @ self.directions if n <= len(self.directions) else torch.full((n, n), torch.inf)
+        is_share = bool((self.removed >= 0).all() and (self.removed <= 1).all())
+        return is_share and bool(torch.allclose(turned, torch.eye(n), atol=1e-3))
 
     def taken_out_of(self, points: Tensor) -> Tensor:  # [n, d] -> [n, d]
         """Points of length 1 again; these are written over, no second copy of a pool is made."""
@@ -45,11 +55,12 @@ def no_variation(points: Tensor) -> Variation:
 def variation_of(
     points: Tensor, weights: Tensor, none_share: float, n_directions: int = 16
 ) -> Variation:  # [n, d], [n, k]
-    """Of a pool's images, which count in their most probable class as much as they are sure to be of it.
+    """Of a pool's images, which count in their most probable class by the square of how sure they are of it.
 
     tau = |W| (SHARE + 1 / d + DOUBT / m) / (1 - none_share)^4, where |W| is the trace and m the number of images beyond their
-    classes: one of many directions in which images differ alike is left as it is, and so is what few images differ in. Junk
-    that was taken for a class would differ from it in what tells junk apart.
+    classes. So a direction loses little where it has no more of the variation than one of d directions would have, or one of
+    m images: in a small pool W is those images themselves, each of which it would draw to the class that it was given to.
+    Junk that was taken for a class differs from it in what tells junk apart, which is not to be lost.
     """
     sure, best = weights.max(-1) if len(weights) else (weights.new_zeros(0), torch.zeros(0, dtype=torch.long))
     w = sure**SURE
