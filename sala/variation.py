@@ -4,9 +4,10 @@
     pool = variation.taken_out_of(pool)          # the same for every other image
 
 The task's own metric, in closed form: with W the covariance of images around the mean of their class, points are mapped by
-(I + W / tau)^-1/2 before they are compared, as in linear discriminant analysis with a ridge (Friedman, JASA 1989), but in the few
-strongest directions of W alone. The classes share it. It is told by the images of the pool alone: labelled images are left
-out in turn to find out how sure one may be, and were they in W, it would know their labels better than those of others.
+(I + W / tau)^-1/2 before they are compared, as in linear discriminant analysis with a ridge (Friedman, JASA 1989), but in
+the few strongest directions of W alone. The classes share it. It is told by the images of the pool alone: labelled images
+are left out in turn to find out how sure one may be, and were they in W, it would know their labels better than those of
+others.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ def points_and_weights(n: int = 60, d: int = 24, k: int = 3) -> tuple[torch.Tens
     g = torch.Generator().manual_seed(3)
     scale = torch.logspace(0, -1.5, d, dtype=torch.float64)
     points = unit(torch.randn(n, d, generator=g, dtype=torch.float64) * scale)
-    return points, torch.rand(n, k, generator=g, dtype=torch.float64) / k
+    weights = torch.rand(n, k, generator=g, dtype=torch.float64) / k
+    return points, torch.cat([weights, torch.zeros(n, 1, dtype=torch.float64)], 1)  # and a class that no image is of
 
 
 def test_variation_is_that_of_the_formula_written_in_loops() -> None:
@@ -29,9 +30,9 @@ def test_variation_is_that_of_the_formula_written_in_loops() -> None:
     values, vectors = np.linalg.eigh(W)
     values, vectors = values[::-1][:16], vectors[:, ::-1][:, :16]
     removed = 1 - (1 + values / tau) ** -0.5
-    np.testing.assert_allclose(found.removed.numpy(), removed, atol=1e-3)
+    np.testing.assert_allclose(found.removed.numpy(), removed, atol=1e-9)
     expected = (vectors * removed) @ vectors.T
-    np.testing.assert_allclose(((found.directions * found.removed) @ found.directions.T).numpy(), expected, atol=0.01)
+    np.testing.assert_allclose(((found.directions * found.removed) @ found.directions.T).numpy(), expected, atol=1e-9)
 
 
 def test_the_strongest_directions_are_eigenvectors() -> None:
@@ -99,12 +100,3 @@ def test_what_all_classes_vary_in_does_not_hide_them() -> None:
     assert (fitted.pool.label == truth).mean() > (before.pool.label == truth).mean() + 0.05
     assert (fitted.model.predict(new).label == truth).mean() > (before.model.predict(new).label == truth).mean() + 0.05
     assert np.array_equal(fitted.pool.none_score, before.pool.none_score)  # which is by points as they are
-
-
-def test_what_is_taken_out_does_not_know_the_labels() -> None:
-    """So that a labelled image can be left out of what it is compared with: other labels, with the same weights of the pool,
-    take out the same."""
-    points, weights = points_and_weights()
-    found = variation_of(points, weights, 0.3)
-    turned = variation_of(points, weights[:, [1, 2, 0]], 0.3)
-    torch.testing.assert_close(found.removed, turned.removed)
