@@ -169,9 +169,8 @@ def test_the_order_of_features_does_not_matter() -> None:
     """Though directions are looked for from a fixed start, and differ little in strength."""
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(5), 40)
-    x = (rng.normal(size=(5, 300))[truth] + 2 * rng.normal(size=(200, 300)) @ np.diag(np.logspace(0, -1, 300))).astype(
-        np.float32
-    )
+    differing = 3 * rng.normal(size=(200, 300)) * np.logspace(0, -0.3, 300)
+    x = (rng.normal(size=(5, 300))[truth] + differing).astype(np.float32)
     labels, turned = np.arange(5), rng.permutation(300)
     one, other = (fit_labels(x[::40, order], labels, x[:, order]).pool for order in (np.arange(300), turned))
-    np.testing.assert_allclose(one.probabilities, other.probabilities, atol=0.02)
+    np.testing.assert_allclose(one.probabilities, other.probabilities, atol=0.004)
