@@ -210,7 +210,10 @@ class LabelModel:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Labelled images that were left out in turn, of classes with two or more: what is said of them then, and the truth."""
+    """Labelled images that were left out in turn, of classes with two or more: what is said of them then, and the truth.
+
+    Images of the pool that came to a class by them stay there, so they are told somewhat better than new images are, and the
+    more so the smaller the pool is."""
 
     probabilities: Floats  # [m, k]
     labels: NDArray[np.int64]  # [m]
