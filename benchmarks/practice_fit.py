@@ -81,7 +81,7 @@ BETAS = np.logspace(np.log10(3), np.log10(60), 44)  # the range that `temperatur
 
 
 def terms_and_errors(draw: Draw) -> tuple[list[float], list[float]]:
-    """What the prior goes by in a task (1, log likeness, log contrast, log k), and the calibration error of images of known
+    """What the prior goes by in a task (1, log likeness, log contrast, log k, removed), and the calibration error of images of
     classes by each of BETAS."""
     parts = fitted_parts(draw)
     found, points, known = parts.found, parts.points, 1 - torch.from_numpy(parts.fitted.pool.none_score)
@@ -90,7 +90,7 @@ def terms_and_errors(draw: Draw) -> tuple[list[float], list[float]]:
     of_class = draw.truth >= 0
     of_known, truth = similarities[torch.from_numpy(of_class)].double(), draw.truth[of_class]
     errors = [expected_calibration_error((beta * of_known).softmax(-1).numpy(), truth) for beta in BETAS]
-    return [1.0, *np.log([*told, similarities.shape[1]])], errors
+    return [1.0, *np.log([*told, similarities.shape[1]]), parts.fitted.model.variation.mean], errors
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,10 @@ def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
         each = [np.interp(b, np.log(BETAS), row) for b, row in zip(log_betas, errors, strict=True)]
         return float(np.average(each, weights=weights))
 
-    starts = [np.linalg.lstsq(terms, np.log(BETAS[errors.argmin(1)]), rcond=None)[0], np.array([3.5, 1.0, -1.0, -0.5])]
+    starts = [
+        np.linalg.lstsq(terms, np.log(BETAS[errors.argmin(1)]), rcond=None)[0],
+        np.array([3.5, 1.0, -1.0, -0.5, 0.0]),
+    ]
     options = {"maxiter": 10_000, "xatol": 1e-4, "fatol": 1e-8, "adaptive": True}
     ends = [minimize(error, start, method="Nelder-Mead", options=options) for start in starts]
     prior = min(ends, key=lambda end: end.fun).x.round(2).tolist()
