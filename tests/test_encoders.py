@@ -19,7 +19,6 @@ import sala
 from sala.data.files import Tree
 from sala.encoders import EmbedProgress, embed_files, open_encoder, read_features
 from sala.encoders.cache import FeatureCache
-from sala.encoders.lite import LITE, EfficientNetLite, SameConv, fold, lite_weights, round_channels
 from sala.errors import SalaError
 
 
@@ -291,77 +290,6 @@ def test_a_file_that_is_no_encoder_is_refused(tmp_path: Path, name: str, content
 def test_an_encoder_that_does_not_exist_is_named() -> None:
     with pytest.raises(SalaError, match="there is no encoder lite9"):
         open_encoder("lite9")
-
-
-def test_batch_norm_is_folded_without_a_trace() -> None:
-    conv, norm = torch.nn.Conv2d(3, 5, 3, bias=False).double(), torch.nn.BatchNorm2d(5, eps=1e-3).double().eval()
-    for tensor in (norm.weight, norm.bias, norm.running_mean):
-        torch.nn.init.normal_(tensor.data)  # type: ignore[union-attr]
-    norm.running_var.data.uniform_(0.5, 2)  # type: ignore[union-attr]
-    state = {f"c.{k}": v for k, v in conv.state_dict().items()} | {f"n.{k}": v for k, v in norm.state_dict().items()}
-    folded = fold(state, "c", "n", "x")
-    x = torch.randn(2, 3, 7, 7, dtype=torch.float64)
-    torch.testing.assert_close(torch.nn.functional.conv2d(x, folded["x.weight"], folded["x.bias"]), norm(conv(x)))
-
-
-@pytest.mark.parametrize(("wanted", "channels"), [(16, 16), (17.6, 16), (26.4, 24), (123.2, 120), (352, 352)])
-def test_channels_are_rounded_to_eights(wanted: float, channels: int) -> None:
-    assert round_channels(wanted) == channels
-
-
-@pytest.mark.parametrize("name", LITE)
-def test_the_sizes_of_the_family_build(name: str) -> None:
-    with torch.inference_mode():
-        assert EfficientNetLite(LITE[name])(torch.zeros(1, 3, 64, 64)).shape == (1, 1280)
-
-
-@pytest.fixture(scope="module")
-def lite0() -> object:
-    try:
-        lite_weights("lite0")
-    except SalaError as error:
-        pytest.skip(str(error))
-    return open_encoder("lite0")
-
-
-def test_photos_of_one_class_are_alike(lite0: object, real_data: Path) -> None:
-    """Real weights, real photos: each sunflower is nearest to the other one, as each piano is."""
-    from sala.data.files import decode
-
-    archive = real_data / "caltech" / "caltech-16.zip"
-    if not archive.is_file():
-        pytest.skip(f"{archive} is not there")
-    tree = Tree(archive)
-    names = [f"caltech-16/{c}/image_000{i}.jpg" for c in ("sunflower", "grand_piano") for i in (1, 2)]
-    images = np.stack([decode(tree.read(n), n, image_size=224, mode="RGB") for n in names])
-    x = lite0.embed(images)  # type: ignore[attr-defined]
-    assert x.shape == (4, 1280)
-    x = x - x.mean(0)
-    similar = x @ x.T - 1e9 * np.eye(4)
-    assert similar.argmax(1).tolist() == [1, 0, 3, 2]
-
-
-@pytest.mark.parametrize(
-    ("kernel", "stride", "size"), [(1, 1, 5), (3, 1, 6), (3, 2, 6), (3, 2, 7), (5, 2, 7), (5, 2, 8)]
-)
-def test_convolutions_are_padded_as_tensorflow_pads(kernel: int, stride: int, size: int) -> None:
-    """ceil(size / stride) pixels come out; the odd pixel of padding is right and below."""
-    conv = SameConv(4, 3, kernel, stride=stride).double()
-    x = torch.randn(2, 4, size, size, dtype=torch.float64)
-    wanted = -(-size // stride)
-    missing = max((wanted - 1) * stride + kernel - size, 0)
-    padded = torch.zeros(2, 4, size + missing, size + missing, dtype=torch.float64)
-    padded[..., missing // 2 : missing // 2 + size, missing // 2 : missing // 2 + size] = x
-    slow = torch.nn.functional.conv2d(padded, conv.weight, conv.bias, stride)
-    assert slow.shape[-1] == wanted
-    torch.testing.assert_close(conv(x), slow)
-
-
-def test_features_of_an_image_do_not_depend_on_the_others(lite0: object) -> None:
-    images = np.random.default_rng(0).integers(0, 256, (6, 224, 224, 3)).astype(np.uint8)
-    together = lite0.embed(images)  # type: ignore[attr-defined]
-    alone = np.concatenate([lite0.embed(image[None]) for image in images])  # type: ignore[attr-defined]
-    np.testing.assert_allclose(together, alone, atol=1e-4)
 
 
 def test_a_cache_that_fails_on_the_way_is_told_in_the_end(tmp_path: Path) -> None:
