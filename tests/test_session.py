@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from pages import open_session, row_of
+from pages import MeanColour, open_session, row_of
 
+from sala.engine import fit_labels
 from sala.errors import SalaError
 from sala.journal import Journal, NotSavedError
+from sala.labelling import label_folders
 from sala.projection import pool_map
 from sala.session import CLEAR, NONE, UNKNOWN, Session, checked_name
 
@@ -90,6 +93,98 @@ def test_threads_that_label_at_once_lose_nothing(session: Session) -> None:
     assert (session.snapshot().given[4:] == NONE).all()
 
 
+def test_an_image_to_label_next_has_no_label_and_is_the_one_that_the_command_names(
+    session: Session, folders: tuple[Path, Path]
+) -> None:
+    by_command = label_folders(*folders, MeanColour())
+    named = [session.collection.items[i].path for i in session.snapshot().label_next]
+    assert named == [by_command.paths[i].name for i in by_command.label_next]
+    session.label([row_of(session, named[0])], to=0)
+    shown = session.snapshot()
+    assert len(shown.label_next) and (shown.given[shown.label_next] == UNKNOWN).all()
+
+
+def test_a_prediction_is_judged_once(session: Session) -> None:
+    """A user who changes a label of their own says nothing of what was predicted."""
+    session.snapshot()
+    red = row_of(session, "red-0.png")
+    for to, counts in ((1, (1, 1)), (0, (1, 1)), (NONE, (1, 1))):
+        session.label([red], to=to)
+        shown = session.snapshot()
+        assert (shown.n_checked, shown.n_agreed) == counts
+    session.label([0], to=1)  # an example, by its folder
+    assert session.snapshot().n_checked == 1
+
+
+def test_the_estimate_is_the_mean_over_the_pool_of_what_each_image_is_put_down_as(session: Session) -> None:
+    session.precision = 0.5
+    session.label([row_of(session, "red-0.png"), row_of(session, "red-1.png")], to=0)
+    session.label([row_of(session, "blue-0.png")], to=NONE)
+    shown, slow = session.snapshot(), []
+    assert shown.is_junk.any() and not shown.is_junk.all()
+    for i, item in enumerate(session.collection.items):
+        if item.root == "pool":
+            none, label = float(shown.none_score[i]), float(shown.probability[i])
+            is_said = shown.given[i] != UNKNOWN
+            slow.append(1.0 if is_said else none if shown.is_junk[i] else label * (1 - none))
+    assert len(slow) == 30
+    assert shown.estimate == pytest.approx(sum(slow) / 30, abs=1e-6)
+
+
+def test_a_score_at_the_threshold_is_not_above_it(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    score = session.snapshot().none_score
+    i = row_of(session, "green-5.png")
+    monkeypatch.setattr("sala.session.aside_threshold", lambda *_: float(score[i]))
+    session.add_class("not used")  # so that it fits anew
+    shown = session.snapshot()
+    assert shown.none_score[i] == score[i]
+    assert shown.is_junk.tolist() == (score > score[i]).tolist() and not shown.is_junk[i]
+
+
+def test_what_is_more_probably_wrong_than_right_is_doubtful_at_any_precision(session: Session) -> None:
+    session.precision = 0.1
+    assert session.snapshot().sure == 0.5
+
+
+def test_a_snapshot_is_fitted_once_for_each_version(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    n_fits = 0
+
+    def counted(*words: Any, **options: Any) -> Any:
+        nonlocal n_fits
+        n_fits += 1
+        return fit_labels(*words, **options)
+
+    monkeypatch.setattr("sala.session.fit_labels", counted)
+    assert session.snapshot() is session.snapshot() and n_fits == 1
+    session.label([20], to=NONE)
+    assert session.snapshot().version == 1 and n_fits == 2
+    assert [point["version"] for point in session.history] == [0, 1]
+
+
+def test_of_what_the_user_says_nothing_is_doubted(session: Session) -> None:
+    """An example is of its class for certain, and what is of none of them is so for certain."""
+    session.label([20], to=0)
+    session.label([21], to=NONE)
+    shown = session.snapshot()
+    assert (shown.probability[20], shown.none_score[20], shown.label[20]) == (1, 0, 0)
+    assert (shown.probability[21], shown.none_score[21], shown.label[21]) == (0, 1, UNKNOWN)
+    assert not shown.is_doubtful[[20, 21]].any() and not shown.is_junk[[20, 21]].any()
+
+
+def test_a_class_may_be_renamed_to_its_name_in_other_letters(session: Session) -> None:
+    session.rename_class(1, "Red")
+    assert session.snapshot().names == ("blue", "Red")
+    with pytest.raises(SalaError, match="already"):
+        session.rename_class(1, "BLUE")
+
+
+def test_there_are_no_more_classes_than_the_limit(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sala.session.MAX_CLASSES", 3)
+    session.add_class("green")
+    with pytest.raises(SalaError, match="there are 3 classes already, which is the limit"):
+        session.add_class("owl")
+
+
 @pytest.mark.parametrize("name", ["", "  ", "a/b", "..", ".hidden", "a\\b", "x" * 81, "RED", "bell\a"])
 def test_a_name_that_could_be_no_folder_of_its_own_is_refused(name: str) -> None:
     with pytest.raises(SalaError, match=r"a class's name|already"):
@@ -164,6 +259,20 @@ def test_labels_of_images_that_are_gone_are_counted_and_kept(folders: tuple[Path
     assert open_session(folders).n_lost == 1
 
 
+def test_labels_of_a_class_whose_folder_is_gone_are_lost_and_come_back_with_it(folders: tuple[Path, Path]) -> None:
+    first = open_session(folders)
+    red, green = row_of(first, "red-0.png"), row_of(first, "green-0.png")
+    first.label([red, green], to=1)
+    first._journal.close()
+    (folders[0] / "red").rename(folders[0].parent / "elsewhere")
+    without = open_session(folders)
+    without._journal.close()
+    assert without.n_lost == 2 and without.snapshot().given[row_of(without, "red-0.png")] == UNKNOWN
+    (folders[0].parent / "elsewhere").rename(folders[0] / "red")
+    again = open_session(folders)
+    assert again.n_lost == 0 and again.snapshot().given[[red, green]].tolist() == [1, 1]
+
+
 def test_what_cannot_be_saved_has_not_happened(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     size = session._journal.path.stat().st_size
 
@@ -175,6 +284,9 @@ def test_what_cannot_be_saved_has_not_happened(session: Session, monkeypatch: py
         session.label([20], to=NONE)
     assert session.snapshot().given[20] == UNKNOWN
     assert session._journal.path.stat().st_size == size
+    monkeypatch.undo()
+    session.label([21], to=NONE)  # what comes after it does not bring it back
+    assert session.snapshot().given[[20, 21]].tolist() == [UNKNOWN, NONE] and session.n_events == 1
 
 
 def test_half_a_line_that_could_not_be_taken_back_is_no_part_of_the_next(
