@@ -273,6 +273,24 @@ def test_labels_of_a_class_whose_folder_is_gone_are_lost_and_come_back_with_it(f
     assert again.n_lost == 0 and again.snapshot().given[[red, green]].tolist() == [1, 1]
 
 
+def test_a_name_for_a_class_whose_folder_is_gone_is_passed_over(folders: tuple[Path, Path]) -> None:
+    first = open_session(folders)
+    first.rename_class(1, "rose")
+    first._journal.close()
+    (folders[0] / "red").rename(folders[0].parent / "elsewhere")
+    assert open_session(folders).snapshot().names == ("blue",)
+
+
+def test_a_new_state_is_its_owners_alone_and_its_name_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.add(os.fstat(fd).st_ino))
+    Journal(tmp_path / "state").close()
+    assert {tmp_path.stat().st_ino, (tmp_path / "state").stat().st_ino} == synced
+    assert (tmp_path / "state").stat().st_mode & 0o077 == 0
+
+
 def test_what_cannot_be_saved_has_not_happened(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     size = session._journal.path.stat().st_size
 
