@@ -13,6 +13,8 @@ from painted import GREEN, RED, MeanColour, paint, painted_folders
 
 from sala.labelling import label_folders
 from sala.labelling.fit import describe_encoder
+from sala.labelling.folders import image_files
+from sala.labelling.predict import predict_files
 
 
 @pytest.fixture
@@ -108,3 +110,43 @@ def test_an_encoder_file_is_noted_by_a_path_that_holds_from_everywhere(
     (tmp_path / "net.onnx").touch()
     assert describe_encoder("net.onnx") == str(tmp_path / "net.onnx")
     assert describe_encoder("lite0") == "lite0"
+
+
+def test_a_class_may_be_called_as_an_image_is(painted: tuple[Path, Path]) -> None:
+    (painted[0] / "red").rename(painted[0] / "red.png")
+    found = label_folders(*painted, MeanColour())
+    assert found.model.classes == ("blue", "green", "red.png") and not found.set_aside
+
+
+def test_predictions_without_the_cache_neither_read_nor_write_it(painted: tuple[Path, Path]) -> None:
+    class Counting(MeanColour):
+        identity, n = "mean-colour-uncached", 0
+
+        def embed(self, images: np.ndarray) -> np.ndarray:
+            self.n += len(images)
+            return super().embed(images)
+
+    model, encoder = label_folders(*painted, MeanColour()).model, Counting()
+    for cache, n in ((False, 30), (False, 60), (True, 90), (True, 90), (False, 120)):
+        assert len(list(predict_files(model, encoder, image_files(painted[1]), cache=cache))) == 30
+        assert encoder.n == n
+
+
+def test_predictions_tell_of_what_cannot_be_read_and_go_on(painted: tuple[Path, Path]) -> None:
+    """Each row has the path of its own image, also behind one that is left out."""
+    model = label_folders(*painted, MeanColour()).model
+    (painted[1] / "a.png").write_text("no image")
+    (painted[1] / "part0" / "a.png").touch()
+    told: list[str] = []
+    n_done = 0
+
+    def done(n: int) -> None:
+        nonlocal n_done
+        n_done += n
+
+    files = image_files(painted[1])
+    rows = list(
+        predict_files(model, MeanColour(), files, on_problem=lambda path, _: told.append(path.name), on_batch=done)
+    )
+    assert told == ["a.png", "a.png"] and n_done == 32
+    assert len(rows) == 30 and all(row.path.name.startswith(row.label) for row in rows)
