@@ -240,7 +240,7 @@ def test_no_file_is_read_once_the_embedding_is_interrupted(tmp_path: Path, monke
     monkeypatch.setattr("sala.encoders.embed.os.cpu_count", lambda: 1)
     with pytest.raises(KeyboardInterrupt):
         embed_files(paths, Interrupted(), cache=False)
-    assert set(threading.enumerate()) == before  # none is left to go on
+    assert set(threading.enumerate()) <= before  # none is left to go on
     assert 33 <= len(names_read) < 64
 
 

@@ -7,11 +7,13 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from painted import BLUE, RED, paint
 from PIL import Image
 
 from sala.labelling import DOUBTFUL, NONE_OF_THESE, SURE, Row, sort_copies, write_rows
+from sala.labelling.rows import Columns, Thresholds
 
 CAT = Row(Path("/photos/my cat.png"), "cat", 0.95, "dog", 0.2, True, SURE)
 JUNK = Row(Path("/photos/x,y.png"), "dog", 0.6, "", 0.9, False, NONE_OF_THESE)
@@ -52,6 +54,14 @@ def test_the_box_of_a_turned_photo_is_that_of_the_photo_as_it_is_shown(tmp_path:
         content = json.loads(written("coco", Row(path, "cat", 0.9, "dog", 0.1, False, SURE)))
         (image,), (annotation,) = content["images"], content["annotations"]
         assert annotation["bbox"] == box and [image["width"], image["height"]] == box[2:]
+
+
+def test_a_class_alone_has_no_runner_up() -> None:
+    """The engine names the label itself then."""
+    labels = np.array([1, 0])
+    columns = Columns(labels, np.ones(2), np.array([1, 1]), np.zeros(2), np.zeros(2, bool))
+    rows = columns.rows([CAT.path, JUNK.path], ("cat", "dog"), Thresholds(0.9, 0.9, 0.9))
+    assert [(row.label, row.runner_up) for row in rows] == [("dog", ""), ("cat", "dog")]
 
 
 # copies
