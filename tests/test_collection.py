@@ -142,7 +142,7 @@ def test_what_the_user_says_has_the_best_other_class_as_its_runner_up(session: S
 def test_a_single_class_has_no_runner_up(session: Session) -> None:
     session.label([0, 1], to=NONE)  # all of blue
     shown = session.snapshot()
-    assert (shown.runner_up == UNKNOWN).all()
+    assert (shown.runner_up == UNKNOWN).all() and (shown.second == 0).all()
 
 
 def test_the_zip_has_the_folders_and_files_of_copy_to(folders: tuple[Path, Path], tmp_path: Path) -> None:

@@ -1,45 +1,26 @@
-"""Encoders and the embedding of files: formats, hostile files, the cache, networks of users."""
+"""Encoders and the embedding of files: formats, hostile files, threads, networks of users."""
 
 from __future__ import annotations
 
 import base64
 import io
 import os
-import sqlite3
 import threading
+import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from flat import MeanColour, saved, some_images
 from PIL import Image
 
 import sala
 from sala.data.files import Tree
 from sala.encoders import EmbedProgress, embed_files, open_encoder, read_features
 from sala.encoders.cache import FeatureCache
-from sala.encoders.lite import LITE, EfficientNetLite, SameConv, fold, lite_weights, round_channels
 from sala.errors import SalaError
-
-
-class MeanColour:
-    """An encoder whose answer one sees: the mean of each channel. It counts the images it is given."""
-
-    name, identity, image_size, mode = "mean-colour", "mean-colour-1", 8, "RGB"
-
-    def __init__(self) -> None:
-        self.n_images = 0
-
-    def embed(self, images: np.ndarray) -> np.ndarray:
-        self.n_images += len(images)
-        assert images.shape[1:] == (8, 8, 3) and images.dtype == np.uint8
-        return images.mean((1, 2)).astype(np.float32)
-
-
-def saved(path: Path, image: Image.Image, **options: object) -> Path:
-    image.save(path, **options)  # type: ignore[arg-type]
-    return path
 
 
 def embed_one(path: Path) -> np.ndarray:
@@ -167,61 +148,6 @@ def test_no_files_are_no_features() -> None:
     assert embed_files([], MeanColour(), cache=False).features.shape == (0, 0)
 
 
-def some_images(folder: Path, n: int) -> list[Path]:
-    return [saved(folder / f"{i}.png", Image.new("RGB", (8, 8), (i, 2 * i, 3 * i))) for i in range(n)]
-
-
-def test_a_second_run_embeds_nothing_and_agrees(tmp_path: Path) -> None:
-    paths, encoder, store = some_images(tmp_path, 40), MeanColour(), FeatureCache("x", tmp_path / "cache")
-    first = embed_files(paths, encoder, cache=store)
-    second = embed_files(paths, encoder, cache=store)
-    assert encoder.n_images == 40 and (first.n_cached, second.n_cached) == (0, 40)
-    assert (first.features == second.features).all()
-
-
-def test_the_cache_goes_by_content(tmp_path: Path) -> None:
-    paths, encoder, store = some_images(tmp_path, 3), MeanColour(), FeatureCache("x", tmp_path / "cache")
-    embed_files(paths, encoder, cache=store)
-    paths[0].rename(tmp_path / "renamed.png")  # known by its content
-    Image.new("RGB", (8, 8), "white").save(paths[1])  # another content under a known name
-    embedded = embed_files([tmp_path / "renamed.png", paths[1]], encoder, cache=store)
-    assert encoder.n_images == 4 and embedded.features.tolist() == [[0, 0, 0], [255, 255, 255]]
-
-
-def test_a_run_that_is_broken_off_keeps_what_it_had(tmp_path: Path) -> None:
-    paths, store = some_images(tmp_path, 64), FeatureCache("x", tmp_path / "cache")
-
-    class Breaking(MeanColour):
-        def embed(self, images: np.ndarray) -> np.ndarray:
-            if self.n_images:
-                raise KeyboardInterrupt
-            return super().embed(images)
-
-    with pytest.raises(KeyboardInterrupt, match="of 32 images are kept, and the same command goes on from there"):
-        embed_files(paths, Breaking(), cache=store)
-    with pytest.raises(KeyboardInterrupt, match=r"^$"):  # nothing is promised where nothing is kept
-        embed_files(paths, Breaking(), cache=False)
-    again = MeanColour()
-    assert embed_files(paths, again, cache=FeatureCache("x", tmp_path / "cache")).n_cached == 32
-    assert again.n_images == 32
-
-
-def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "x.sqlite").write_bytes(b"garbage" * 1000)
-    paths = some_images(tmp_path, 2)
-    embed_files(paths, MeanColour(), cache=FeatureCache("x", tmp_path / "cache"))
-    assert embed_files(paths, MeanColour(), cache=FeatureCache("x", tmp_path / "cache")).n_cached == 2
-    sqlite3.connect(tmp_path / "cache" / "x.sqlite").close()
-
-
-def test_without_a_place_for_the_cache_it_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.warns(UserWarning, match="features cannot be kept in"):
-        store = FeatureCache("x", tmp_path / "file" / "below")
-    assert len(embed_files(some_images(tmp_path, 2), MeanColour(), cache=store).features) == 2
-
-
 def test_ready_features_are_found_by_name(tmp_path: Path) -> None:
     np.save(tmp_path / "f.npy", np.arange(6).reshape(3, 2))
     (tmp_path / "f.txt").write_text("a.jpg\nb c.jpg\nd.jpg\n")
@@ -293,85 +219,29 @@ def test_an_encoder_that_does_not_exist_is_named() -> None:
         open_encoder("lite9")
 
 
-def test_batch_norm_is_folded_without_a_trace() -> None:
-    conv, norm = torch.nn.Conv2d(3, 5, 3, bias=False).double(), torch.nn.BatchNorm2d(5, eps=1e-3).double().eval()
-    for tensor in (norm.weight, norm.bias, norm.running_mean):
-        torch.nn.init.normal_(tensor.data)  # type: ignore[union-attr]
-    norm.running_var.data.uniform_(0.5, 2)  # type: ignore[union-attr]
-    state = {f"c.{k}": v for k, v in conv.state_dict().items()} | {f"n.{k}": v for k, v in norm.state_dict().items()}
-    folded = fold(state, "c", "n", "x")
-    x = torch.randn(2, 3, 7, 7, dtype=torch.float64)
-    torch.testing.assert_close(torch.nn.functional.conv2d(x, folded["x.weight"], folded["x.bias"]), norm(conv(x)))
+def test_no_file_is_read_once_the_embedding_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes while the first batch is embedded, and the thread is at the first file of the next."""
+    paths, names_read, is_ahead = some_images(tmp_path, 100), [], threading.Event()
+    read, before = Tree.read, set(threading.enumerate())
 
+    def slow(tree: Tree, name: str) -> bytes:
+        names_read.append(name)
+        if len(names_read) > 32:
+            is_ahead.set()
+            time.sleep(0.02)  # the one file that is waited for; 31 more would be read meanwhile
+        return read(tree, name)
 
-@pytest.mark.parametrize(("wanted", "channels"), [(16, 16), (17.6, 16), (26.4, 24), (123.2, 120), (352, 352)])
-def test_channels_are_rounded_to_eights(wanted: float, channels: int) -> None:
-    assert round_channels(wanted) == channels
+    class Interrupted(MeanColour):
+        def embed(self, images: np.ndarray) -> np.ndarray:
+            is_ahead.wait()
+            raise KeyboardInterrupt
 
-
-@pytest.mark.parametrize("name", LITE)
-def test_the_sizes_of_the_family_build(name: str) -> None:
-    with torch.inference_mode():
-        assert EfficientNetLite(LITE[name])(torch.zeros(1, 3, 64, 64)).shape == (1, 1280)
-
-
-@pytest.fixture(scope="module")
-def lite0() -> object:
-    try:
-        lite_weights("lite0")
-    except SalaError as error:
-        pytest.skip(str(error))
-    return open_encoder("lite0")
-
-
-def test_photos_of_one_class_are_alike(lite0: object, real_data: Path) -> None:
-    """Real weights, real photos: each sunflower is nearest to the other one, as each piano is."""
-    from sala.data.files import decode
-
-    archive = real_data / "caltech" / "caltech-16.zip"
-    if not archive.is_file():
-        pytest.skip(f"{archive} is not there")
-    tree = Tree(archive)
-    names = [f"caltech-16/{c}/image_000{i}.jpg" for c in ("sunflower", "grand_piano") for i in (1, 2)]
-    images = np.stack([decode(tree.read(n), n, image_size=224, mode="RGB") for n in names])
-    x = lite0.embed(images)  # type: ignore[attr-defined]
-    assert x.shape == (4, 1280)
-    x = x - x.mean(0)
-    similar = x @ x.T - 1e9 * np.eye(4)
-    assert similar.argmax(1).tolist() == [1, 0, 3, 2]
-
-
-@pytest.mark.parametrize(
-    ("kernel", "stride", "size"), [(1, 1, 5), (3, 1, 6), (3, 2, 6), (3, 2, 7), (5, 2, 7), (5, 2, 8)]
-)
-def test_convolutions_are_padded_as_tensorflow_pads(kernel: int, stride: int, size: int) -> None:
-    """ceil(size / stride) pixels come out; the odd pixel of padding is right and below."""
-    conv = SameConv(4, 3, kernel, stride=stride).double()
-    x = torch.randn(2, 4, size, size, dtype=torch.float64)
-    wanted = -(-size // stride)
-    missing = max((wanted - 1) * stride + kernel - size, 0)
-    padded = torch.zeros(2, 4, size + missing, size + missing, dtype=torch.float64)
-    padded[..., missing // 2 : missing // 2 + size, missing // 2 : missing // 2 + size] = x
-    slow = torch.nn.functional.conv2d(padded, conv.weight, conv.bias, stride)
-    assert slow.shape[-1] == wanted
-    torch.testing.assert_close(conv(x), slow)
-
-
-def test_features_of_an_image_do_not_depend_on_the_others(lite0: object) -> None:
-    images = np.random.default_rng(0).integers(0, 256, (6, 224, 224, 3)).astype(np.uint8)
-    together = lite0.embed(images)  # type: ignore[attr-defined]
-    alone = np.concatenate([lite0.embed(image[None]) for image in images])  # type: ignore[attr-defined]
-    np.testing.assert_allclose(together, alone, atol=1e-4)
-
-
-def test_a_cache_that_fails_on_the_way_is_told_in_the_end(tmp_path: Path) -> None:
-    store = FeatureCache("x", tmp_path)
-    with sqlite3.connect(store.path) as database:
-        database.execute("DROP TABLE features")
-    database.close()
-    with pytest.warns(UserWarning, match="features cannot be kept in"):
-        embedded = embed_files(some_images(tmp_path, 40), MeanColour(), cache=store)
-    assert len(embedded.features) == 40
+    monkeypatch.setattr(Tree, "read", slow)
+    monkeypatch.setattr("sala.encoders.embed.os.cpu_count", lambda: 1)
+    with pytest.raises(KeyboardInterrupt):
+        embed_files(paths, Interrupted(), cache=False)
+    assert set(threading.enumerate()) <= before  # none is left to go on
+    assert 33 <= len(names_read) < 64
 
 
 def test_decoding_on_many_threads_leaves_the_filters_of_warnings_as_they_were(tmp_path: Path) -> None:

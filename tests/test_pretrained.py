@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 from typer.testing import CliRunner
 
 import sala
+from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.cli import app
 from sala.data import ImageStore
+from sala.encoders import open_encoder
+from sala.errors import SalaError
 from sala.runconfig import SHIPPED, read_config, run_folder, shipped_runs
 from sala.trained import evaluate_run
 
@@ -42,3 +48,21 @@ def test_the_error_for_a_wrong_name_says_what_there_is() -> None:
     result = CliRunner().invoke(app, ["evaluate", "omniglot-salad"])
     assert result.exit_code != 0
     assert "omniglot-sala-distractors" in str(result.exception)
+
+
+WRONG: dict[str, Callable[[dict[str, Tensor], str], dict[str, Tensor]]] = {
+    "another shape": lambda tensors, name: tensors | {name: tensors[name][:-1].contiguous()},
+    "one is missing": lambda tensors, name: {key: tensor for key, tensor in tensors.items() if key != name},
+    "one too many": lambda tensors, name: tensors | {f"{name}.more": tensors[name].clone()},
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_weights_that_do_not_fit_are_refused(tmp_path: Path, what: str) -> None:
+    shutil.copytree(SHIPPED / "omniglot-sala", tmp_path / "run")
+    (weights,) = (tmp_path / "run").glob("*.safetensors")
+    tensors, note = load_checkpoint(weights)
+    name = max(tensors, key=lambda name: tensors[name].numel())
+    save_checkpoint(weights, WRONG[what](tensors, name), note)
+    with pytest.raises(SalaError, match="holds weights that do not fit SALA"):
+        open_encoder(tmp_path / "run")

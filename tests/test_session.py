@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from pages import open_session, row_of
+from pages import MeanColour, open_session, row_of
 
+from sala.engine import fit_labels
 from sala.errors import SalaError
-from sala.journal import Journal, NotSavedError
+from sala.labelling import label_folders
 from sala.projection import pool_map
 from sala.session import CLEAR, NONE, UNKNOWN, Session, checked_name
 
@@ -90,6 +91,98 @@ def test_threads_that_label_at_once_lose_nothing(session: Session) -> None:
     assert (session.snapshot().given[4:] == NONE).all()
 
 
+def test_an_image_to_label_next_has_no_label_and_is_the_one_that_the_command_names(
+    session: Session, folders: tuple[Path, Path]
+) -> None:
+    by_command = label_folders(*folders, MeanColour())
+    named = [session.collection.items[i].path for i in session.snapshot().label_next]
+    assert named == [by_command.paths[i].name for i in by_command.label_next]
+    session.label([row_of(session, named[0])], to=0)
+    shown = session.snapshot()
+    assert len(shown.label_next) and (shown.given[shown.label_next] == UNKNOWN).all()
+
+
+def test_a_prediction_is_judged_once(session: Session) -> None:
+    """A user who changes a label of their own says nothing of what was predicted."""
+    session.snapshot()
+    red = row_of(session, "red-0.png")
+    for to, counts in ((1, (1, 1)), (0, (1, 1)), (NONE, (1, 1))):
+        session.label([red], to=to)
+        shown = session.snapshot()
+        assert (shown.n_checked, shown.n_agreed) == counts
+    session.label([0], to=1)  # an example, by its folder
+    assert session.snapshot().n_checked == 1
+
+
+def test_the_estimate_is_the_mean_over_the_pool_of_what_each_image_is_put_down_as(session: Session) -> None:
+    session.precision = 0.5
+    session.label([row_of(session, "red-0.png"), row_of(session, "red-1.png")], to=0)
+    session.label([row_of(session, "blue-0.png")], to=NONE)
+    shown, slow = session.snapshot(), []
+    assert shown.is_junk.any() and not shown.is_junk.all()
+    for i, item in enumerate(session.collection.items):
+        if item.root == "pool":
+            none, label = float(shown.none_score[i]), float(shown.probability[i])
+            is_said = shown.given[i] != UNKNOWN
+            slow.append(1.0 if is_said else none if shown.is_junk[i] else label * (1 - none))
+    assert len(slow) == 30
+    assert shown.estimate == pytest.approx(sum(slow) / 30, abs=1e-6)
+
+
+def test_a_score_at_the_threshold_is_not_above_it(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    score = session.snapshot().none_score
+    i = row_of(session, "green-5.png")
+    monkeypatch.setattr("sala.session.aside_threshold", lambda *_: float(score[i]))
+    session.add_class("not used")  # so that it fits anew
+    shown = session.snapshot()
+    assert shown.none_score[i] == score[i]
+    assert shown.is_junk.tolist() == (score > score[i]).tolist() and not shown.is_junk[i]
+
+
+def test_what_is_more_probably_wrong_than_right_is_doubtful_at_any_precision(session: Session) -> None:
+    session.precision = 0.1
+    assert session.snapshot().sure == 0.5
+
+
+def test_a_snapshot_is_fitted_once_for_each_version(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    n_fits = 0
+
+    def counted(*words: Any, **options: Any) -> Any:
+        nonlocal n_fits
+        n_fits += 1
+        return fit_labels(*words, **options)
+
+    monkeypatch.setattr("sala.session.fit_labels", counted)
+    assert session.snapshot() is session.snapshot() and n_fits == 1
+    session.label([20], to=NONE)
+    assert session.snapshot().version == 1 and n_fits == 2
+    assert [point["version"] for point in session.history] == [0, 1]
+
+
+def test_of_what_the_user_says_nothing_is_doubted(session: Session) -> None:
+    """An example is of its class for certain, and what is of none of them is so for certain."""
+    session.label([20], to=0)
+    session.label([21], to=NONE)
+    shown = session.snapshot()
+    assert (shown.probability[20], shown.none_score[20], shown.label[20]) == (1, 0, 0)
+    assert (shown.probability[21], shown.none_score[21], shown.label[21]) == (0, 1, UNKNOWN)
+    assert not shown.is_doubtful[[20, 21]].any() and not shown.is_junk[[20, 21]].any()
+
+
+def test_a_class_may_be_renamed_to_its_name_in_other_letters(session: Session) -> None:
+    session.rename_class(1, "Red")
+    assert session.snapshot().names == ("blue", "Red")
+    with pytest.raises(SalaError, match="already"):
+        session.rename_class(1, "BLUE")
+
+
+def test_there_are_no_more_classes_than_the_limit(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sala.session.MAX_CLASSES", 3)
+    session.add_class("green")
+    with pytest.raises(SalaError, match="there are 3 classes already, which is the limit"):
+        session.add_class("owl")
+
+
 @pytest.mark.parametrize("name", ["", "  ", "a/b", "..", ".hidden", "a\\b", "x" * 81, "RED", "bell\a"])
 def test_a_name_that_could_be_no_folder_of_its_own_is_refused(name: str) -> None:
     with pytest.raises(SalaError, match=r"a class's name|already"):
@@ -106,94 +199,3 @@ def test_the_map_keeps_groups_together_and_is_linear_beyond_its_landmarks() -> N
         nearest = np.argsort(((points[:, None] - points[None]) ** 2).sum(-1), 1)[:, 1:6]
         assert (groups[nearest] == groups[:, None]).mean() > 0.95
     assert pool_map(features[:0]).shape == (0, 2) and pool_map(features[:1]).shape == (1, 2)
-
-
-# -- the journal
-
-
-def test_a_session_goes_on_where_the_journal_ends(folders: tuple[Path, Path]) -> None:
-    first = open_session(folders)
-    first.add_class("green")
-    first.label([20, 21], to=2)
-    first.rename_class(0, "sky")
-    first.undo()
-    first._journal.close()
-    (folders[0] / "amber").mkdir()  # a folder that comes between the others
-    again = open_session(folders)
-    shown = again.snapshot()
-    assert shown.names == ("amber", "blue", "red", "green")
-    assert [shown.names[c] for c in shown.given[[20, 21]]] == ["green", "green"]
-
-
-def test_a_line_that_was_cut_short_is_removed_and_the_rest_is_kept(folders: tuple[Path, Path]) -> None:
-    state = folders[1].parent / "state.jsonl"
-    first = open_session(folders)
-    first.label([20], to=NONE)
-    first._journal.close()
-    whole = state.read_bytes()
-    for cut in (b'{"do":"lab', b"\0\0\0"):
-        state.write_bytes(whole + cut)
-        again = open_session(folders)
-        assert again.snapshot().given[20] == NONE
-        again._journal.close()
-        assert state.read_bytes() == whole
-
-
-@pytest.mark.parametrize(
-    "content", [b"my diary\n", b"my diary", b'{"kind":"sala-labels","format":99}\n', b"[]\n", b"{}\n"]
-)
-def test_a_file_that_is_no_state_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "state").write_bytes(content)
-    with pytest.raises(SalaError, match="not"):
-        Journal(tmp_path / "state")
-    assert (tmp_path / "state").read_bytes() == content
-
-
-def test_one_state_is_not_written_by_two(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "state")
-    with pytest.raises(SalaError, match="open in another"):
-        Journal(tmp_path / "state")
-    journal.close()
-
-
-def test_labels_of_images_that_are_gone_are_counted_and_kept(folders: tuple[Path, Path]) -> None:
-    first = open_session(folders)
-    first.label([row_of(first, "red-0.png")], to=NONE)
-    first._journal.close()
-    (folders[1] / "red-0.png").rename(folders[1] / "elsewhere.png")
-    assert open_session(folders).n_lost == 1
-
-
-def test_what_cannot_be_saved_has_not_happened(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    size = session._journal.path.stat().st_size
-
-    def full(fd: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(NotSavedError, match="No space left"):
-        session.label([20], to=NONE)
-    assert session.snapshot().given[20] == UNKNOWN
-    assert session._journal.path.stat().st_size == size
-
-
-def test_half_a_line_that_could_not_be_taken_back_is_no_part_of_the_next(
-    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = open_session(folders)
-
-    def half(fd: int, line: bytes) -> int:
-        return write(fd, line[:9])
-
-    def fails(fd: int, size: int) -> None:
-        raise OSError(5, "Input/output error")
-
-    write = os.write
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "write", half)
-        broken.setattr(os, "ftruncate", fails)
-        with pytest.raises(NotSavedError):
-            session.label([20], to=NONE)
-    session.label([21], to=NONE)
-    session._journal.close()
-    assert open_session(folders).snapshot().given[[20, 21]].tolist() == [UNKNOWN, NONE]

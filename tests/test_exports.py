@@ -1,0 +1,130 @@
+"""What is written of the pool, to the letter: rows in each format, and files sorted into folders."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from painted import BLUE, RED, paint
+from PIL import Image
+
+from sala.labelling import DOUBTFUL, NONE_OF_THESE, SURE, Row, sort_copies, write_rows
+from sala.labelling.rows import Columns, Thresholds
+
+CAT = Row(Path("/photos/my cat.png"), "cat", 0.95, "dog", 0.2, True, SURE)
+JUNK = Row(Path("/photos/x,y.png"), "dog", 0.6, "", 0.9, False, NONE_OF_THESE)
+
+
+def written(form: str, *rows: Row) -> str:
+    file = io.StringIO()
+    assert write_rows(rows, file, form, ("cat", "dog")) == len(rows)
+    return file.getvalue()
+
+
+def test_a_line_of_the_table_is_as_documented() -> None:
+    assert written("csv", CAT, JUNK) == (
+        "path,label,probability,runner_up,none_of_these,used_for_refinement,verdict\n"
+        "/photos/my cat.png,cat,0.9500,dog,0.2000,true,sure\n"
+        '"/photos/x,y.png",dog,0.6000,,0.9000,false,none-of-these\n'
+    )
+
+
+def test_label_studio_is_told_what_an_image_is_put_down_as_and_how_surely() -> None:
+    """A label counts as much as it is right: 0.95 among the classes times 0.8 of being of any. Junk is chosen as such."""
+    cat, junk = json.loads(written("label-studio", CAT, JUNK))
+    (said,), (also,) = cat["predictions"], junk["predictions"]
+    assert (said["result"][0]["value"], said["score"]) == ({"choices": ["cat"]}, 0.76)
+    assert (also["result"][0]["value"], also["score"]) == ({"choices": ["none of these"]}, 0.9)
+    assert cat["data"] == {
+        "image": "/data/local-files/?d=photos/my%20cat.png", "path": "/photos/my cat.png", "verdict": "sure",
+        "probability": 0.95, "runner_up": "dog", "none_of_these": 0.2,
+    }  # fmt: skip
+
+
+def test_the_box_of_a_turned_photo_is_that_of_the_photo_as_it_is_shown(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    for orientation, box in ((1, [0, 0, 30, 20]), (3, [0, 0, 30, 20]), (6, [0, 0, 20, 30]), (8, [0, 0, 20, 30])):
+        exif[0x0112] = orientation
+        path = tmp_path / f"{orientation}.jpg"
+        Image.new("RGB", (30, 20)).save(path, exif=exif)
+        content = json.loads(written("coco", Row(path, "cat", 0.9, "dog", 0.1, False, SURE)))
+        (image,), (annotation,) = content["images"], content["annotations"]
+        assert annotation["bbox"] == box and [image["width"], image["height"]] == box[2:]
+
+
+def test_a_class_alone_has_no_runner_up() -> None:
+    """The engine names the label itself then."""
+    labels = np.array([1, 0])
+    columns = Columns(labels, np.ones(2), np.array([1, 1]), np.zeros(2), np.zeros(2, bool))
+    rows = columns.rows([CAT.path, JUNK.path], ("cat", "dog"), Thresholds(0.9, 0.9, 0.9))
+    assert [(row.label, row.runner_up) for row in rows] == [("dog", ""), ("cat", "dog")]
+
+
+# copies
+
+
+def sure(path: Path) -> Row:
+    return Row(path, "cat", 0.9, "dog", 0.0, False, SURE)
+
+
+def test_files_of_one_name_size_and_time_are_told_apart_by_their_content(tmp_path: Path) -> None:
+    """As a camera's are whose clock has stopped: no photo is taken for another that is there already."""
+    paths = [tmp_path / part / "x.jpg" for part in ("a", "b")]
+    for path, content in zip(paths, (b"one photo", b"and other"), strict=True):
+        path.parent.mkdir()
+        path.write_bytes(content)
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    done = sort_copies(map(sure, paths), tmp_path / "sorted")
+    assert (done.placed, done.n_there) == ({"cat": 2}, 0)
+    assert [path.read_bytes() for path in sorted((tmp_path / "sorted" / "cat").iterdir())] == [
+        b"and other",
+        b"one photo",
+    ]
+
+
+def test_a_copy_has_the_time_of_the_photo(tmp_path: Path) -> None:
+    path = paint(tmp_path / "x.png", RED)
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    sort_copies([sure(path)], tmp_path / "sorted")
+    assert (tmp_path / "sorted" / "cat" / "x.png").stat().st_mtime == 1_000_000_000
+
+
+def test_a_link_to_a_file_that_was_named_from_here_leads_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paint(tmp_path / "pool" / "x.png", RED)
+    monkeypatch.chdir(tmp_path)
+    sort_copies([sure(Path("pool/x.png"))], Path("sorted"), link=True)
+    link = tmp_path / "sorted" / "cat" / "x.png"
+    assert link.is_symlink() and link.read_bytes() == (tmp_path / "pool" / "x.png").read_bytes()
+
+
+def test_where_there_are_no_hard_links_copies_are_made_and_nothing_is_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a memory stick: also a file that another program puts there at that very moment stays what it is."""
+    taken = tmp_path / "sorted" / "cat" / "y.png"
+
+    def no_links(source: Path, place: Path) -> None:
+        if place == taken:
+            taken.write_bytes(b"theirs")
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    x, y = (paint(tmp_path / "pool" / f"{name}.png", colour) for name, colour in (("x", RED), ("y", BLUE)))
+    sort_copies([sure(x)], tmp_path / "sorted")
+    assert (tmp_path / "sorted" / "cat" / "x.png").read_bytes() == x.read_bytes()
+    with pytest.raises(PermissionError):
+        sort_copies([sure(y)], tmp_path / "sorted")
+    assert taken.read_bytes() == b"theirs"
+    assert sorted(path.name for path in taken.parent.iterdir()) == ["x.png", "y.png"]  # nothing half done
+
+
+def test_what_is_doubtful_is_apart_from_its_class(tmp_path: Path) -> None:
+    path = paint(tmp_path / "x.png", RED)
+    sort_copies([Row(path, "cat", 0.6, "dog", 0.0, False, DOUBTFUL)], tmp_path / "sorted")
+    assert [p.relative_to(tmp_path).as_posix() for p in (tmp_path / "sorted").rglob("*.png")] == [
+        "sorted/doubtful/x.png"
+    ]
