@@ -81,8 +81,8 @@ BETAS = np.logspace(np.log10(3), np.log10(60), 44)  # the range that `temperatur
 
 
 def terms_and_errors(draw: Draw) -> tuple[list[float], list[float]]:
-    """What the prior goes by in a task (1, log likeness, log contrast, log k, removed), and the calibration error of images of
-    classes by each of BETAS."""
+    """What the prior goes by in a task (1, log likeness, log contrast, log k, removed), and the calibration error of images
+    of known classes by each of BETAS."""
     parts = fitted_parts(draw)
     found, points, known = parts.found, parts.points, 1 - torch.from_numpy(parts.fitted.pool.none_score)
     similarities = anchored(found.to_refined(points), points @ found.first.T - found.hubs, found.anchor)

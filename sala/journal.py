@@ -37,7 +37,7 @@ class Journal:
             content = _read_all(self._fd)
             complete = content[: content.rfind(b"\n") + 1]
             self.events = _parse(complete, path) if complete else []
-            if content and not complete and not json.dumps(HEADER).encode().startswith(content):
+            if content and not complete and not _line(HEADER).startswith(content):
                 raise SalaError(f"{path} is not a state that sala wrote; choose another --state")
             if len(complete) < len(content):
                 os.ftruncate(self._fd, len(complete))
@@ -52,7 +52,7 @@ class Journal:
 
     def append(self, event: dict[str, Any]) -> None:
         """Write one line and wait until it is on disk. A line that cannot be written whole is taken back."""
-        line = json.dumps(event, separators=(",", ":")).encode() + b"\n"
+        line = _line(event)
         try:
             if os.fstat(self._fd).st_size > self._n_bytes:  # what an earlier failure left
                 os.ftruncate(self._fd, self._n_bytes)
@@ -78,6 +78,10 @@ class Journal:
             raise SalaError(
                 f"{self.path} is open in another `sala serve`; end that one or give another --state"
             ) from None
+
+
+def _line(event: dict[str, Any]) -> bytes:
+    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
 
 
 def _read_all(fd: int) -> bytes:

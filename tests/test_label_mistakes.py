@@ -248,6 +248,7 @@ def test_one_is_not_spoken_of_as_many(folders: tuple[Path, Path], model: Path, t
 
 STOPPED = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell leaves out for what runs behind
 from sala import cli
 from sala.encoders import networks
 

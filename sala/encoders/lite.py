@@ -147,6 +147,10 @@ def fold_batch_norms(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def fold(state: dict[str, Tensor], conv: str, norm: str, name: str) -> dict[str, Tensor]:
     """gamma (w x - mean) / sqrt(var + eps) + beta = (scale w) x + (beta - scale mean)"""
+    n = state[f"{conv}.weight"].shape[:1] if state[f"{conv}.weight"].ndim == 4 else None
+    parts = [f"{norm}.{part}" for part in ("weight", "bias", "running_mean", "running_var")]
+    if any(state[part].shape != n for part in parts):
+        raise ValueError(f"{norm} does not fit {conv}")
     scale = state[f"{norm}.weight"] / (state[f"{norm}.running_var"] + BN_EPS).sqrt()
     bias = state[f"{norm}.bias"] - scale * state[f"{norm}.running_mean"]
     return {f"{name}.weight": state[f"{conv}.weight"] * scale[:, None, None, None], f"{name}.bias": bias}

@@ -118,7 +118,7 @@ def _copy(source: Path, place: Path) -> None:
             raise
         except OSError:  # a file system without links
             if os.path.lexists(place):
-                raise
+                raise FileExistsError(place) from None
             os.rename(partial, place)
     finally:
         partial.unlink(missing_ok=True)
