@@ -81,8 +81,8 @@ BETAS = np.logspace(np.log10(3), np.log10(60), 44)  # the range that `temperatur
 
 
 def terms_and_errors(draw: Draw) -> tuple[list[float], list[float]]:
-    """What the prior goes by in a task (1, log likeness, log contrast, log k, removed), and the calibration error of images
-    of known classes by each of BETAS."""
+    """What the prior goes by in a task (1, log likeness, log contrast, log k), and the calibration error of images of known
+    classes by each of BETAS."""
     parts = fitted_parts(draw)
     found, points, known = parts.found, parts.points, 1 - torch.from_numpy(parts.fitted.pool.none_score)
     similarities = anchored(found.to_refined(points), points @ found.first.T - found.hubs, found.anchor)
@@ -90,7 +90,7 @@ def terms_and_errors(draw: Draw) -> tuple[list[float], list[float]]:
     of_class = draw.truth >= 0
     of_known, truth = similarities[torch.from_numpy(of_class)].double(), draw.truth[of_class]
     errors = [expected_calibration_error((beta * of_known).softmax(-1).numpy(), truth) for beta in BETAS]
-    return [1.0, *np.log([*told, similarities.shape[1]]), parts.fitted.model.variation.mean], errors
+    return [1.0, *np.log([*told, similarities.shape[1]])], errors
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,8 @@ def is_one_shot(draw: Draw) -> bool:
 
 
 def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
-    """The coefficients of `temperature_prior`: of the one-shot draws of even number; the others tell what they are worth."""
+    """The coefficients of `temperature_prior`: of the one-shot draws of even number; of the others those in the first half
+    tell what they are worth."""
     sets = {
         name: [draw for draw in made if draw.labels.max() > 0 and (draw.truth >= 0).sum() >= 10]
         for name, made in tasks(root, n_draws, seed).items()
@@ -141,10 +142,7 @@ def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
         each = [np.interp(b, np.log(BETAS), row) for b, row in zip(log_betas, errors, strict=True)]
         return float(np.average(each, weights=weights))
 
-    starts = [
-        np.linalg.lstsq(terms, np.log(BETAS[errors.argmin(1)]), rcond=None)[0],
-        np.array([3.5, 1.0, -1.0, -0.5, 0.0]),
-    ]
+    starts = [np.linalg.lstsq(terms, np.log(BETAS[errors.argmin(1)]), rcond=None)[0], np.array([3.5, 1.0, -1.0, -0.5])]
     options = {"maxiter": 10_000, "xatol": 1e-4, "fatol": 1e-8, "adaptive": True}
     ends = [minimize(error, start, method="Nelder-Mead", options=options) for start in starts]
     prior = min(ends, key=lambda end: end.fun).x.round(2).tolist()
@@ -156,7 +154,9 @@ def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
     quality = {}
     for set_name, made in sets.items():
         for kind, which in kinds.items():
-            measured = measure_sala([draw for draw in made[1::2] if which(draw)], EngineConfig(prior=tuple(prior)))
+            measured = measure_sala(
+                [draw for draw in made[1 : len(made) // 2 : 2] if which(draw)], EngineConfig(prior=tuple(prior))
+            )
             keys = ("n", "ece", "ece_in_hindsight", "ece_by_chance", "ece_of_all_draws")
             quality[f"{set_name}, {kind}"] = {key: measured[key] for key in keys}
     usual = np.exp(np.median(terms[:, 1:3], 0)).round(3).tolist()
@@ -311,7 +311,7 @@ def main() -> None:
     if options.what == "none":
         fit_none(data_root(), options.draws or 1_600, options.seed)
     elif options.what == "temperature":
-        fit_temperature_prior(data_root(), options.draws or 1_600, options.seed)
+        fit_temperature_prior(data_root(), options.draws or 3_200, options.seed)
     else:
         choose(data_root(), options.draws or 4, options.seed)
 

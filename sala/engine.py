@@ -51,7 +51,7 @@ from sala.variation import Variation, no_variation, variation_of
 
 FORMAT = 6
 VARIATION_SAMPLE = 2_000  # to 4,000 images of a pool by which it is told what those of a class differ in
-USUAL_LIKENESS, USUAL_CONTRAST = 0.50, 0.22  # of tasks in docs/practice.md
+USUAL_LIKENESS, USUAL_CONTRAST = 0.54, 0.22  # of tasks in docs/practice.md
 USUAL_STRENGTH = 1.0  # and how many images that counts for
 
 
@@ -67,13 +67,7 @@ class EngineConfig:
         16  # in which images of a class differ most: they count less where classes are compared; 0: all alike
     )
     n_label_next: int = 50
-    prior: tuple[float, float, float, float, float] = (
-        3.43,
-        1.53,
-        -1.13,
-        -0.54,
-        0.0,
-    )  # of the temperature: see `temperature_prior`
+    prior: tuple[float, float, float, float] = (3.18, 1.29, -1.12, -0.52)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
 
     def check(self) -> None:
@@ -274,9 +268,8 @@ def fit_labels(
         found = refined_by(found, points, support, 1 - none, sharpness=config.sharpness)
     similarities = anchored(found.to_refined(points), points @ found.first.T - found.hubs, found.anchor)
     held_out, rows = found.held_out(found.anchor) - found.anchor * found.hubs, in_larger_classes(y)
-    told = likeness(similarities, 1 - none), contrast(similarities, 1 - none), len(names), variation.mean
-    beta_before = temperature_prior(*told, config)
-    beta = fit_temperature(held_out, y[rows], beta_before, config.prior_strength)
+    prior = temperature_prior(likeness(similarities, 1 - none), contrast(similarities, 1 - none), len(names), config)
+    beta = fit_temperature(held_out, y[rows], prior, config.prior_strength)
     model = LabelModel(
         names, centre, spread, known, variation, found.first, found.hubs, found.prototypes, found.anchor, beta, config
     )
@@ -330,17 +323,14 @@ def _typical(values: Tensor, known: Tensor, usual: float) -> float:
     return (total + USUAL_STRENGTH * usual) / (float(known.sum()) + USUAL_STRENGTH)
 
 
-def temperature_prior(alike: float, differing: float, n_way: int, removed: float, config: EngineConfig) -> float:
+def temperature_prior(alike: float, differing: float, n_way: int, config: EngineConfig) -> float:
     """The inverse temperature of probabilities, from what the pool itself tells; coefficients fitted on other data.
 
     The more alike the images of a class are, the better features tell classes apart, and the more a difference of
-    similarities says; the more similarities differ anyhow, the less; and where variation was taken out, images are more alike:
-    log beta = a + b log likeness + c log contrast + d log k + e removed.
+    similarities says; the more similarities differ anyhow, the less: log beta = a + b log likeness + c log contrast + d log k.
     """
-    a, b, c, d, e = config.prior
-    log_beta = (
-        a + b * math.log(max(alike, 1e-3)) + c * math.log(max(differing, 1e-3)) + d * math.log(n_way) + e * removed
-    )
+    a, b, c, d = config.prior
+    log_beta = a + b * math.log(max(alike, 1e-3)) + c * math.log(max(differing, 1e-3)) + d * math.log(n_way)
     return min(max(math.exp(log_beta), 3.0), 60.0)  # the range that was seen
 
 

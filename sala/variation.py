@@ -33,11 +33,6 @@ class Variation:
     directions: Tensor  # [d, r], of length 1 and at right angles
     removed: Tensor  # [r], how much of each is taken out of points, 0 to 1
 
-    @property
-    def mean(self) -> float:
-        """How much of its directions is taken out, 0 where there are none."""
-        return float(self.removed.mean()) if len(self.removed) else 0.0
-
     def is_good(self) -> bool:
         """Whether it takes out no more than there is: for what comes from a file."""
         n = len(self.removed)

@@ -313,7 +313,7 @@ def test_a_pool_that_says_little_leaves_the_usual_temperature() -> None:
     labelled, labels = blobs([1, 1, 1, 1], seed=1, noise=0.2)
     pool, _ = blobs([1, 0, 0, 0], seed=2, noise=0.2)
     empty, one = (fit_labels(labelled, labels, part).model.inverse_temperature for part in (pool[:0], pool))
-    assert empty == pytest.approx(temperature_prior(USUAL_LIKENESS, USUAL_CONTRAST, 4, 0.0, EngineConfig()))
+    assert empty == pytest.approx(temperature_prior(USUAL_LIKENESS, USUAL_CONTRAST, 4, EngineConfig()))
     assert 0.5 * empty < one < 2 * empty
 
 
@@ -326,12 +326,10 @@ def test_features_that_are_no_numbers_are_refused(wrong: float) -> None:
 
 
 def test_the_prior_of_the_temperature_is_its_formula_within_its_range() -> None:
-    config = EngineConfig(prior=(3.0, 2.0, -1.0, -0.5, 0.7))
-    plain = math.exp(3.0) * 0.5**2 / 0.25 * 4**-0.5
-    assert temperature_prior(0.5, 0.25, 4, 0.0, config) == pytest.approx(plain)
-    assert temperature_prior(0.5, 0.25, 4, 0.3, config) == pytest.approx(plain * math.exp(0.21))
-    assert temperature_prior(-1.0, 0.25, 4, 0.0, config) == 3.0
-    assert temperature_prior(1.0, 0.25, 2, 0.0, EngineConfig(prior=(9.0, 0.0, 0.0, 0.0, 0.0))) == 60.0
+    config = EngineConfig(prior=(3.0, 2.0, -1.0, -0.5))
+    assert temperature_prior(0.5, 0.25, 4, config) == pytest.approx(math.exp(3.0) * 0.5**2 / 0.25 * 4**-0.5)
+    assert temperature_prior(-1.0, 0.25, 4, config) == 3.0
+    assert temperature_prior(1.0, 0.25, 2, EngineConfig(prior=(9.0, 0.0, 0.0, 0.0))) == 60.0
 
 
 def found_again(fitted: Fitted, labelled: np.ndarray, labels: np.ndarray, pool: np.ndarray) -> tuple[Refined, Tensor]:
@@ -352,8 +350,7 @@ def test_probabilities_of_one_shot_have_the_temperature_of_the_prior() -> None:
     to_first = points @ model.first.T - model.hubs
     similarities = (1 - found.anchor) * found.to_refined(points) + found.anchor * to_first
     known = 1 - torch.from_numpy(fitted.pool.none_score)
-    told = likeness(similarities, known), contrast(similarities, known)
-    expected = temperature_prior(*told, 4, float(model.variation.removed.mean()), EngineConfig())
+    expected = temperature_prior(likeness(similarities, known), contrast(similarities, known), 4, EngineConfig())
     assert fitted.model.inverse_temperature == pytest.approx(expected, rel=1e-4)
 
 
