@@ -51,7 +51,7 @@ from sala.variation import Variation, no_variation, variation_of
 
 FORMAT = 6
 VARIATION_SAMPLE = 2_000  # to 4,000 images of a pool by which it is told what those of a class differ in
-USUAL_LIKENESS, USUAL_CONTRAST = 0.54, 0.22  # of tasks in docs/practice.md
+USUAL_LIKENESS, USUAL_CONTRAST = 0.50, 0.22  # of tasks in docs/practice.md
 USUAL_STRENGTH = 1.0  # and how many images that counts for
 
 
@@ -67,7 +67,7 @@ class EngineConfig:
         16  # in which images of a class differ most: they count less where classes are compared; 0: all alike
     )
     n_label_next: int = 50
-    prior: tuple[float, float, float, float] = (3.18, 1.29, -1.12, -0.52)  # of the temperature: see `temperature_prior`
+    prior: tuple[float, float, float, float] = (3.37, 1.4, -1.11, -0.54)  # of the temperature: see `temperature_prior`
     prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
 
     def check(self) -> None:
