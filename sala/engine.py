@@ -50,7 +50,7 @@ from sala.refining import Refined, anchored, in_larger_classes, refine, refined_
 from sala.variation import Variation, no_variation, variation_of
 
 FORMAT = 6
-VARIATION_SAMPLE = 2_000  # to 4,000 images of a pool by which it is told what those of a class differ in
+VARIATION_SAMPLE = 1_000  # to 2,000 images of a pool by which it is told what those of a class differ in
 USUAL_LIKENESS, USUAL_CONTRAST = 0.50, 0.22  # of tasks in docs/practice.md
 USUAL_STRENGTH = 1.0  # and how many images that counts for
 
@@ -358,7 +358,7 @@ def label_next(points: Tensor, probabilities: Tensor, known: Tensor, n: int) -> 
     rows = (known >= min(0.5, float(known.max()))).nonzero()[:, 0] if len(known) else torch.zeros(0, dtype=torch.long)
     p, sample = probabilities[rows], points[rows[:: max(1, len(rows) // 1000)]]
     doubt = -(p * p.clamp_min(1e-12).log()).sum(-1) * known[rows]
-    doubt, chosen_first = doubt.topk(min(len(doubt), max(20 * n, 200)))
+    doubt, chosen_first = doubt.topk(min(len(doubt), max(10 * n, 200)))
     candidates = rows[chosen_first]
     x = points[candidates]
     worth = doubt * (x @ sample.T).clamp_min(0).mean(-1).sqrt()

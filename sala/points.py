@@ -19,7 +19,7 @@ from torch import Tensor
 USUAL_IMAGES = 20  # in which all features differ alike: of so many is a spread an average with those that are there
 FLOOR = 0.1  # added to each spread, of the mean one: what hardly ever differs is not to outweigh the rest where it does
 ROWS = 1_024  # that are looked at at a time, so that no second copy of a pool is made
-SAMPLE = 2_000  # images of a pool by which its variance is told
+SAMPLE = 1_000  # images of a pool by which its variance is told
 SMALL, LARGE = 1e-9, 1e9  # the largest number of features whose squares are fit to be summed
 Floats = NDArray[np.float32]
 

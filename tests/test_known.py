@@ -87,7 +87,7 @@ def test_a_large_pool_is_looked_at_here_and_there() -> None:
     model = fit_labels(support, labels, pool).model
     x, s = (plain_points(model, part) for part in (pool, support))
     found = refine(x, s, torch.from_numpy(labels), **STEPS)
-    expected = variation_of(x[::4], found.weights[::4], model.known.belonging.none_share)
+    expected = variation_of(x[::8], found.weights[::8], model.known.belonging.none_share)
     torch.testing.assert_close(model.variation.removed, expected.removed)
 
 
