@@ -19,10 +19,8 @@ from torch import Tensor
 
 from sala.stages import one_hot
 
-N_MORE, N_POWERS = (
-    24,
-    8,
-)  # directions to look for beside, and steps to find them in: strengths of real images fall slowly
+N_MORE = 24  # directions to look for beside those that are wanted
+N_POWERS = 8  # steps to find them in: how strong the directions of real images are falls slowly
 SHARE = 0.001  # of all variation: a direction with more of it counts less
 DOUBT = 1.0  # the same, divided by the number of images: so much of it is each image's own
 SURE = 2.0  # power of an image's weight in refinement: junk and images between classes say little of a class
