@@ -11,9 +11,9 @@ from rich.table import Table
 from sala import console
 from sala.cache import cache_folder
 from sala.data import DATASETS, ImageStore, dataset_named, load_dataset, prepared_stores
-from sala.data.fetch import OMNIGLOT_URL, downloads_of, fetch
 from sala.data.store import SPLITS
 from sala.errors import SalaError
+from sala.fetch import OMNIGLOT_URL, downloads_of, fetch
 from sala.protocol import PROTOCOLS
 
 app = typer.Typer(

@@ -17,9 +17,10 @@ from sala import console
 from sala.cli_data import Root
 from sala.data import ImageStore, load_dataset
 from sala.errors import SalaError, at_least
+from sala.paper import ARMS, DATASETS, NAMES, TABLES
 from sala.publish import map_task, publish, runs_for_maps
 from sala.records import read_record
-from sala.reproduce import ARMS, DATASETS, NAMES, TABLES, Run, cells_of, check_names
+from sala.reproduce import Run, cells_of, check_names
 from sala.sweep import Job, check_jobs, expected_seconds, plan, sweep
 
 

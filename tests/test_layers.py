@@ -10,7 +10,8 @@ import sala
 ROOT = Path(sala.__file__).parent
 # A room imports only rooms before it in this list.
 ORDER = [
-    "errors", "wording", "heap", "cache", "ranks", "episode", "data", "protocol", "jit", "jit_first", "jit_draw", "jit_task",
+    "errors", "wording", "paper", "fetch",
+    "heap", "cache", "ranks", "episode", "data", "protocol", "jit", "jit_first", "jit_draw", "jit_task",
     "kernels", "sampler", "backbones", "stages", "methods", "evaluate", "checkpoint", "train", "runconfig", "runlog",
     "runs", "trained", "encoders", "modelfile", "belonging", "points", "aside", "refining", "known", "variation", "engine",
     "estimator", "samples", "report", "figures", "page", "labelling", "collection", "journal", "session", "projection",
