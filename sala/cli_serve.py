@@ -9,20 +9,18 @@ import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 import typer
 from rich.markup import escape
 
 from sala import console
-from sala.collection import embedded, list_images
-from sala.data.files import printable
-from sala.encoders import EmbedProgress, open_encoder
-from sala.journal import Journal
-from sala.serve import PageServer, check_address
-from sala.session import Session
-from sala.wording import counted
+from sala.wording import counted, printable
+
+if TYPE_CHECKING:
+    from sala.encoders import EmbedProgress
+    from sala.serve import PageServer
+    from sala.session import Session
 
 
 def serve(
@@ -44,6 +42,14 @@ def serve(
 
     Example: `sala serve labelled/ pool/`
     """
+    import torch
+
+    from sala.collection import embedded, list_images
+    from sala.encoders import open_encoder
+    from sala.journal import Journal
+    from sala.serve import PageServer, check_address
+    from sala.session import Session
+
     collection = list_images(labelled, pool)
     place = state or pool.resolve().with_name(f"{pool.resolve().name}.sala.jsonl")
     journal = Journal(place)

@@ -105,6 +105,21 @@ def cells_of(table: str, datasets: Sequence[str], shots: Sequence[int] = (), arm
     ]
 
 
+def wanted_runs(
+    tables: Sequence[str],
+    datasets: Sequence[str],
+    shots: Sequence[int],
+    arms: Sequence[str],
+    budget: str,
+    seeds: int,
+    episodes: int | None = None,
+) -> list[Run]:
+    """Each run once, first seeds first."""
+    names = list(TABLES) if "all" in tables else list(tables)
+    cells = {cell.name: cell for name in names for cell in cells_of(name, datasets, shots, arms)}
+    return [Run(cell, budget, seed, episodes) for seed in range(seeds) for cell in cells.values()]
+
+
 def check_names(tables: Iterable[str], datasets: Iterable[str], arms: Iterable[str]) -> None:
     """One sentence for a name that there is not."""
     for kind, names, known in (

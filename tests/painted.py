@@ -32,7 +32,7 @@ def know_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(which: object = "lite0") -> object:
         return MeanColour() if which == "colour" else open_encoder(which)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("sala.cli_label.open_encoder", opened)
+    monkeypatch.setattr("sala.encoders.open_encoder", opened)
     monkeypatch.setattr("sala.labelling.predict.open_encoder", opened)
 
 
