@@ -2,7 +2,7 @@
 
     SALA_DATA=... python benchmarks/practice_fit.py choose       # compares its defaults with their neighbours
     SALA_DATA=... python benchmarks/practice_fit.py none         # fits what none-of-these is judged by (sala/belonging.py)
-    SALA_DATA=... python benchmarks/practice_fit.py temperature  # fits the prior of the temperature (sala/engine.py)
+    SALA_DATA=... python benchmarks/practice_fit.py temperature  # fits the prior of the temperature (sala/labelmodel.py)
 
 They need tiny-imagenet in $SALA_DATA, of which no test class is looked at, the last also Omniglot's background alphabets, and
 write into results/practice.

@@ -38,11 +38,11 @@ from sala.engine import (
     contrast,
     fit_labels,
     fit_temperature,
-    label_next,
     likeness,
     temperature_prior,
 )
 from sala.errors import SalaError
+from sala.labelmodel import label_next
 from sala.points import FLOOR, USUAL_IMAGES, centre_of, mean_of, normalised, spread_of, unit
 from sala.refining import Refined, refine, refined_by
 

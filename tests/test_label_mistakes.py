@@ -19,10 +19,10 @@ from painted import RED, MeanColour, invoke, know_colour, labels, paint, painted
 from safetensors.torch import load_file, save_file
 
 from sala.checkpoint import load_checkpoint, save_checkpoint
-from sala.engine import FORMAT, LabelModel
 from sala.errors import SalaError
 from sala.labelling import label_folders
 from sala.labelling.folders import image_files
+from sala.labelmodel import FORMAT, LabelModel
 from sala.wording import counted
 
 COLOUR = ("--encoder", "colour")
