@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from calibration import expected_calibration_error
-from practice import Draw, data_root, draws, measure_sala, set_aside, write
+from practice import measure_sala, set_aside, write
+from practice_draws import Draw, data_root, draws
 from practice_tasks import COUNTS, N_IMAGES, N_ROWS, mixtures, tasks, tiny
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
