@@ -11,6 +11,7 @@ import pytest
 import torch
 from pages import folders, port, session  # noqa: F401  (fixtures)
 
+from sala import kernels
 from sala.data import ImageStore, load_dataset
 from sala.data.store import ClassEntry, Source, build_store
 
@@ -67,3 +68,12 @@ def make_store(tmp_path: Path) -> Callable[..., ImageStore]:
         return build_store(tmp_path / "store", "toy", Source(classes, images, (size, size, channels)))
 
     return make
+
+
+@pytest.fixture
+def fresh_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The choice of kernels is made anew, and not by the environment."""
+    monkeypatch.delenv("SALA_KERNELS", raising=False)
+    kernels.chosen.cache_clear()
+    yield
+    kernels.chosen.cache_clear()
