@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 from pages import folders, port, session  # noqa: F401  (fixtures)
+from trees import Prepare
 
 from sala import kernels
+from sala.cli import main
 from sala.data import ImageStore, load_dataset
 from sala.data.store import ClassEntry, Source, build_store
 
@@ -51,6 +54,41 @@ def real_data() -> Path:
 @pytest.fixture(scope="session")
 def omniglot(real_data: Path) -> ImageStore:
     return load_dataset("omniglot", real_data / "omniglot")
+
+
+@pytest.fixture
+def own_cache(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Stores of made-up files go where the test ends; stores of the session are made before."""
+    for name in ("glyphs", "omniglot", "real_data"):
+        if name in request.fixturenames:
+            request.getfixturevalue(name)
+    monkeypatch.setenv("SALA_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.delenv("SALA_DATA", raising=False)
+
+
+@pytest.fixture
+def prepare(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Prepare:
+    """`sala data prepare NAME --root ROOT` as a user meets it when it fails: returns the sentence."""
+    cache = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("SALA_CACHE", str(cache))
+    monkeypatch.delenv("SALA_DATA", raising=False)
+
+    def run(name: str, root: Path, *options: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["sala", "data", "prepare", name, "--root", str(root), *options])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        printed = capsys.readouterr()
+        lines = [line for line in printed.err.splitlines() if line.strip()]
+        assert (stop.value.code, printed.out, len(lines)) == (1, "", 1), printed.err
+        assert list(cache.glob("stores/*")) == []
+        assert lines[0].startswith("error: ")
+        return lines[0].removeprefix("error: ")
+
+    return run
 
 
 @pytest.fixture
