@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from pages import folders, port, session  # noqa: F401  (fixtures)
+from painted import colour_encoder, painted  # noqa: F401  (fixtures)
 from trees import Prepare
 
 from sala import kernels

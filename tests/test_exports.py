@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,11 @@ import pytest
 from painted import BLUE, RED, paint
 from PIL import Image
 
+from sala.errors import SalaError
 from sala.labelling import DOUBTFUL, NONE_OF_THESE, SURE, Row, sort_copies, write_rows
+from sala.labelling.copies import folder_name
 from sala.labelling.rows import Columns, Thresholds
+from sala.names import FORMATS
 
 CAT = Row(Path("/photos/my cat.png"), "cat", 0.95, "dog", 0.2, True, SURE)
 JUNK = Row(Path("/photos/x,y.png"), "dog", 0.6, "", 0.9, False, NONE_OF_THESE)
@@ -128,3 +132,66 @@ def test_what_is_doubtful_is_apart_from_its_class(tmp_path: Path) -> None:
     assert [p.relative_to(tmp_path).as_posix() for p in (tmp_path / "sorted").rglob("*.png")] == [
         "sorted/doubtful/x.png"
     ]
+
+
+def row(path: Path, label: str, verdict: str = SURE) -> Row:
+    return Row(path, label, 0.9, "other", 0.1, False, verdict)
+
+
+def test_equal_names_from_two_folders_are_numbered_and_links_are_links(tmp_path: Path) -> None:
+    rows = [row(paint(tmp_path / "pool" / part / "x.png", colour), "cat") for part, colour in (("a", RED), ("b", BLUE))]
+    rows += [row(rows[0].path, "cat", DOUBTFUL), row(rows[0].path, "cat", NONE_OF_THESE)]
+    done = sort_copies(rows, tmp_path / "sorted", link=True)
+    assert done.placed == {"cat": 2, "doubtful": 1, "none-of-these": 1}
+    assert (tmp_path / "sorted" / "cat" / "x-2.png").readlink() == rows[1].path.resolve()
+
+
+def test_a_long_name_that_is_taken_is_cut_for_its_number(tmp_path: Path) -> None:
+    name = "x" * 251 + ".png"
+    rows = [row(paint(tmp_path / part / name, colour), "cat") for part, colour in (("a", RED), ("b", BLUE))]
+    assert sort_copies(rows, tmp_path / "sorted").placed == {"cat": 2}
+
+
+def test_nothing_is_written_outside_the_folder(tmp_path: Path) -> None:
+    source = paint(tmp_path / "pool" / "x.png", RED)
+    target = tmp_path / "deep" / "sorted"
+    sort_copies([row(source, name) for name in ("../up", "/etc/x", "..", ".", "a/../../b", "", "\0")], target)
+    assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")} == {"pool", "deep"}
+    assert len(list(target.glob("*/x.png"))) == 7 and [p.name for p in (tmp_path / "deep").iterdir()] == ["sorted"]
+    (target / "cat").symlink_to(tmp_path)
+    with pytest.raises(SalaError, match="is not a folder of its own"):
+        sort_copies([row(source, "cat")], target)
+    assert not (tmp_path / "x.png").exists()
+
+
+def test_class_names_become_folder_names_that_differ_and_are_safe() -> None:
+    assert folder_name("grand piano") == "grand piano" and folder_name("日本") == "日本"
+    names = ["a/b", "a%2Fb", "a\\b", "..", ".", "CON", "con.x", "doubtful", "none-of-these", "x.", "x ", "x", "", "-r", "~",
+             "long" * 100, "long" * 101, "a\nb", "<b>", "a:b", "*"]  # fmt: skip
+    made = [folder_name(name) for name in names]
+    assert len(set(made)) == len(names)
+    assert all(re.fullmatch(r"[^/\\:*?\"<>|\n. -][^/\\:*?\"<>|\n]*", name) for name in made)
+    assert all(len(name.encode()) <= 120 for name in made) and not {"doubtful", "none-of-these"} & set(made)
+
+
+def test_coco_ids_belong_together_and_junk_has_no_annotation(tmp_path: Path) -> None:
+    paths = [paint(tmp_path / f"{i}.png", RED) for i in range(3)]
+    file = io.StringIO()
+    rows = [row(paths[0], "cat"), row(paths[1], "dog", NONE_OF_THESE), row(paths[2], "dog", DOUBTFUL)]
+    assert write_rows(rows, file, "coco", ("cat", "dog")) == 3
+    content = json.loads(file.getvalue())
+    assert content["categories"] == [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}]
+    assert [(image["id"], image["width"], image["height"]) for image in content["images"]] == [
+        (i, 12, 9) for i in (1, 2, 3)
+    ]
+    annotations = [(a["id"], a["image_id"], a["category_id"], a["bbox"]) for a in content["annotations"]]
+    assert annotations == [(1, 1, 1, [0, 0, 12, 9]), (2, 3, 2, [0, 0, 12, 9])]
+    assert all(a["score"] == pytest.approx(0.81) for a in content["annotations"])
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_rows_are_a_valid_file(form: str) -> None:
+    file = io.StringIO()
+    write_rows([], file, form, ("cat",))
+    if form != "csv":
+        json.loads(file.getvalue())

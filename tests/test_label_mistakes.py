@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from painted import RED, MeanColour, invoke, know_colour, labels, paint, painted_folders, refusal, sala
+from painted import RED, MeanColour, folders_painted, invoke, labels, paint, refusal, sala  # noqa: F401  (fixture)
 from safetensors.torch import load_file, save_file
 
 from sala.checkpoint import load_checkpoint, save_checkpoint
@@ -26,16 +26,6 @@ from sala.labelmodel import FORMAT, LabelModel
 from sala.wording import counted
 
 COLOUR = ("--encoder", "colour")
-
-
-@pytest.fixture(autouse=True)
-def _colour_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    know_colour(monkeypatch)
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> tuple[Path, Path]:
-    return painted_folders(tmp_path)
 
 
 @pytest.fixture
