@@ -29,6 +29,9 @@ Labelled = Annotated[
 ]
 Pool = Annotated[Path, typer.Argument(help="A folder of images to label, and all below it.", readable=False)]
 Model = Annotated[Path, typer.Argument(help="The model.safetensors that `sala label` wrote.", readable=False)]
+Encoder = Annotated[
+    str, typer.Option(help="lite0, lite1, lite2, a run (folder or name), or a .onnx, .pt or .npy file.")
+]
 Form = Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")]
 Forms = Annotated[
     list[str], typer.Option("--format", help=f"Also write one of {', '.join(FORMATS)}; may be given more than once.")
@@ -39,9 +42,7 @@ def label(
     labelled: Labelled,
     pool: Pool,
     out: Annotated[Path, typer.Option(help="Where labels, model and report go.")] = Path("out"),
-    encoder: Annotated[
-        str, typer.Option(help="lite0, lite1, lite2, a run (folder or name), or a .onnx, .pt or .npy file.")
-    ] = "lite0",
+    encoder: Encoder = "lite0",
     precision: Annotated[
         float,
         typer.Option(

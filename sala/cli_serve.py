@@ -15,6 +15,7 @@ import typer
 from rich.markup import escape
 
 from sala import console
+from sala.cli_label import Encoder
 from sala.wording import counted, printable
 
 if TYPE_CHECKING:
@@ -33,9 +34,7 @@ def serve(
     state: Annotated[
         Path | None, typer.Option(help="Where each click is saved.", show_default="POOL.sala.jsonl beside the pool")
     ] = None,
-    encoder: Annotated[
-        str, typer.Option(help="lite0, lite1, lite2, a run (folder or name), or a .onnx, .pt or .npy file.")
-    ] = "lite0",
+    encoder: Encoder = "lite0",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
     """Label a pool of images in the browser, from a few examples of each class. Every click is saved and fits anew.
