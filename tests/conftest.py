@@ -12,12 +12,16 @@ import pytest
 import torch
 from pages import folders, port, session  # noqa: F401  (fixtures)
 from painted import colour_encoder, painted  # noqa: F401  (fixtures)
+from tasks import SameByThreads
 from trees import Prepare
 
 from sala import kernels
 from sala.cli import main
 from sala.data import ImageStore, load_dataset
 from sala.data.store import ClassEntry, Source, build_store
+from sala.encoders import Encoder, open_encoder
+from sala.encoders.lite import lite_weights
+from sala.errors import SalaError
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -55,6 +59,16 @@ def real_data() -> Path:
 @pytest.fixture(scope="session")
 def omniglot(real_data: Path) -> ImageStore:
     return load_dataset("omniglot", real_data / "omniglot")
+
+
+@pytest.fixture(scope="session")
+def lite0() -> Encoder:
+    """The encoder of photos; tests that need it are skipped where its weights are not installed."""
+    try:
+        lite_weights("lite0")
+    except SalaError as error:
+        pytest.skip(str(error))
+    return open_encoder("lite0")
 
 
 @pytest.fixture
@@ -116,3 +130,24 @@ def fresh_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     kernels.chosen.cache_clear()
     yield
     kernels.chosen.cache_clear()
+
+
+@pytest.fixture
+def same_by_threads(monkeypatch: pytest.MonkeyPatch) -> SameByThreads:
+    """Whether a function of kernels gives the same tensors, to the last bit, with one thread and with two."""
+    from sala import jit  # needs numba
+
+    monkeypatch.setattr(jit, "WORTH_THREADS", 0)
+
+    def by_threads(n_threads: int, function: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
+        before = torch.get_num_threads()
+        torch.set_num_threads(n_threads)
+        try:
+            return function()
+        finally:
+            torch.set_num_threads(before)
+
+    def same(function: Callable[[], list[torch.Tensor]]) -> bool:
+        return all(torch.equal(a, b) for a, b in zip(by_threads(1, function), by_threads(2, function), strict=True))
+
+    return same

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -14,6 +15,7 @@ from sala.runconfig import RunConfig
 from sala.train import step
 
 GLYPHS = PROTOCOLS["glyphs"]
+SameByThreads = Callable[[Callable[[], list[torch.Tensor]]], bool]  # the fixture `same_by_threads`
 
 
 def random_task(

@@ -55,7 +55,7 @@ def test_the_box_of_a_turned_photo_is_that_of_the_photo_as_it_is_shown(tmp_path:
         exif[0x0112] = orientation
         path = tmp_path / f"{orientation}.jpg"
         Image.new("RGB", (30, 20)).save(path, exif=exif)
-        content = json.loads(written("coco", Row(path, "cat", 0.9, "dog", 0.1, False, SURE)))
+        content = json.loads(written("coco", row(path)))
         (image,), (annotation,) = content["images"], content["annotations"]
         assert annotation["bbox"] == box and [image["width"], image["height"]] == box[2:]
 
@@ -71,8 +71,8 @@ def test_a_class_alone_has_no_runner_up() -> None:
 # copies
 
 
-def sure(path: Path) -> Row:
-    return Row(path, "cat", 0.9, "dog", 0.0, False, SURE)
+def row(path: Path, label: str = "cat", verdict: str = SURE) -> Row:
+    return Row(path, label, 0.9, "other", 0.1, False, verdict)
 
 
 def test_files_of_one_name_size_and_time_are_told_apart_by_their_content(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_files_of_one_name_size_and_time_are_told_apart_by_their_content(tmp_pat
         path.parent.mkdir()
         path.write_bytes(content)
         os.utime(path, (1_000_000_000, 1_000_000_000))
-    done = sort_copies(map(sure, paths), tmp_path / "sorted")
+    done = sort_copies(map(row, paths), tmp_path / "sorted")
     assert (done.placed, done.n_there) == ({"cat": 2}, 0)
     assert [path.read_bytes() for path in sorted((tmp_path / "sorted" / "cat").iterdir())] == [
         b"and other",
@@ -93,14 +93,14 @@ def test_files_of_one_name_size_and_time_are_told_apart_by_their_content(tmp_pat
 def test_a_copy_has_the_time_of_the_photo(tmp_path: Path) -> None:
     path = paint(tmp_path / "x.png", RED)
     os.utime(path, (1_000_000_000, 1_000_000_000))
-    sort_copies([sure(path)], tmp_path / "sorted")
+    sort_copies([row(path)], tmp_path / "sorted")
     assert (tmp_path / "sorted" / "cat" / "x.png").stat().st_mtime == 1_000_000_000
 
 
 def test_a_link_to_a_file_that_was_named_from_here_leads_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paint(tmp_path / "pool" / "x.png", RED)
     monkeypatch.chdir(tmp_path)
-    sort_copies([sure(Path("pool/x.png"))], Path("sorted"), link=True)
+    sort_copies([row(Path("pool/x.png"))], Path("sorted"), link=True)
     link = tmp_path / "sorted" / "cat" / "x.png"
     assert link.is_symlink() and link.read_bytes() == (tmp_path / "pool" / "x.png").read_bytes()
 
@@ -118,9 +118,9 @@ def test_where_there_are_no_hard_links_copies_are_made_and_nothing_is_overwritte
 
     monkeypatch.setattr(os, "link", no_links)
     x, y = (paint(tmp_path / "pool" / f"{name}.png", colour) for name, colour in (("x", RED), ("y", BLUE)))
-    sort_copies([sure(x)], tmp_path / "sorted")
+    sort_copies([row(x)], tmp_path / "sorted")
     assert (tmp_path / "sorted" / "cat" / "x.png").read_bytes() == x.read_bytes()
-    sort_copies([sure(y)], tmp_path / "sorted")
+    sort_copies([row(y)], tmp_path / "sorted")
     assert taken.read_bytes() == b"theirs"
     assert (taken.parent / "y-2.png").read_bytes() == y.read_bytes()
     assert sorted(path.name for path in taken.parent.iterdir()) == ["x.png", "y-2.png", "y.png"]  # nothing half done
@@ -128,14 +128,10 @@ def test_where_there_are_no_hard_links_copies_are_made_and_nothing_is_overwritte
 
 def test_what_is_doubtful_is_apart_from_its_class(tmp_path: Path) -> None:
     path = paint(tmp_path / "x.png", RED)
-    sort_copies([Row(path, "cat", 0.6, "dog", 0.0, False, DOUBTFUL)], tmp_path / "sorted")
+    sort_copies([row(path, verdict=DOUBTFUL)], tmp_path / "sorted")
     assert [p.relative_to(tmp_path).as_posix() for p in (tmp_path / "sorted").rglob("*.png")] == [
         "sorted/doubtful/x.png"
     ]
-
-
-def row(path: Path, label: str, verdict: str = SURE) -> Row:
-    return Row(path, label, 0.9, "other", 0.1, False, verdict)
 
 
 def test_equal_names_from_two_folders_are_numbered_and_links_are_links(tmp_path: Path) -> None:

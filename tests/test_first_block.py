@@ -6,7 +6,8 @@ import warnings
 
 import pytest
 import torch
-from torch import nn
+from tasks import SameByThreads
+from torch import Tensor, nn
 from torch.testing import assert_close
 
 from sala import kernels
@@ -97,27 +98,20 @@ def test_what_is_not_finite_in_an_image_stays_visible(bad: float) -> None:
     assert not torch.isfinite(out).any()
 
 
-def test_threads_change_no_bit_of_the_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sala import jit
-
-    monkeypatch.setattr(jit, "WORTH_THREADS", 0)
+def test_threads_change_no_bit_of_the_first_block(same_by_threads: SameByThreads) -> None:
     g = torch.Generator().manual_seed(0)
     x, kernel, weight = (
         torch.rand(9, 3, 14, 14, generator=g),
         torch.randn(16, 3, 3, 3, generator=g),
         torch.linspace(-1, 1, 16),
     )
-    before = torch.get_num_threads()
-    results = []
-    try:
-        for n_threads in (1, 2):
-            torch.set_num_threads(n_threads)
-            inputs = [part.clone().requires_grad_() for part in (kernel, weight, weight, weight)]
-            out, mean, variance = kernels.first_block(x, *inputs, eps=1e-5)
-            results.append([out.detach(), mean.detach(), variance, *torch.autograd.grad(out.square().sum(), inputs)])
-    finally:
-        torch.set_num_threads(before)
-    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+    def values_and_gradients() -> list[Tensor]:
+        inputs = [part.clone().requires_grad_() for part in (kernel, weight, weight, weight)]
+        out, mean, variance = kernels.first_block(x, *inputs, eps=1e-5)
+        return [out.detach(), mean.detach(), variance, *torch.autograd.grad(out.square().sum(), inputs)]
+
+    assert same_by_threads(values_and_gradients)
 
 
 @pytest.mark.parametrize("shape", FIRST_SHAPES)
@@ -130,21 +124,10 @@ def test_in_evaluation_the_first_block_is_the_same_in_one(shape: tuple[int, int,
     assert_close(kernels.first_block_folded(x, kernel, bias).double(), expected, rtol=0, atol=2e-5)
 
 
-def test_threads_change_no_bit_of_an_embedding(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sala import jit
-
-    monkeypatch.setattr(jit, "WORTH_THREADS", 0)
+def test_threads_change_no_bit_of_an_embedding(same_by_threads: SameByThreads) -> None:
     g = torch.Generator().manual_seed(0)
     x, kernel = torch.rand(9, 3, 14, 14, generator=g), torch.randn(16, 3, 3, 3, generator=g)
-    before = torch.get_num_threads()
-    results = []
-    try:
-        for n_threads in (1, 2):
-            torch.set_num_threads(n_threads)
-            results.append(kernels.first_block_folded(x, kernel, torch.linspace(-1, 1, 16)))
-    finally:
-        torch.set_num_threads(before)
-    assert torch.equal(*results)
+    assert same_by_threads(lambda: [kernels.first_block_folded(x, kernel, torch.linspace(-1, 1, 16))])
 
 
 @pytest.mark.parametrize("place", range(4))

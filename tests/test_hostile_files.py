@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from trees import Prepare, jpeg, photos, png, write, zipped
+from trees import Prepare, grey, jpeg, photos, write, zipped
 
 from sala.data.files import Tree, decode
 from sala.errors import SalaError
@@ -74,7 +74,7 @@ def test_a_damaged_table_of_contents_never_ends_in_a_traceback(tmp_path: Path, w
     ],
 )
 def test_an_archive_that_points_outside_itself_is_refused(tmp_path: Path, prepare: Prepare, name: str) -> None:
-    path = zipped(tmp_path / "photos.zip", {**photos(), name: png()})
+    path = zipped(tmp_path / "photos.zip", {**photos(), name: grey()})
     assert prepare("folder", path) == (
         f"{path} holds a member named {name!r}, which points outside the archive; do not use this file"
     )
@@ -105,7 +105,7 @@ def test_a_member_that_unpacks_to_far_too_much_is_refused(tmp_path: Path, prepar
 
 
 def test_a_member_that_lies_about_its_size_is_refused(tmp_path: Path, prepare: Prepare) -> None:
-    path = zipped(tmp_path / "photos.zip", {**photos(), "cat/0.png": png() + bytes(1 << 20)})
+    path = zipped(tmp_path / "photos.zip", {**photos(), "cat/0.png": grey() + bytes(1 << 20)})
     content = bytearray(path.read_bytes())
     at = content.index(b"PK\x01\x02")
     content[at + 24 : at + 28] = struct.pack("<I", 100)  # the unpacked size, in the table of contents
@@ -147,7 +147,7 @@ def bomb(side: int) -> bytes:
         ("0.jpg", b"", "is not an image, whatever its name says; replace or remove it"),
         ("0.jpg", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "is not an image, whatever its name says"),
         ("0.jpg", jpeg()[:1500], "is not a readable image (image file is truncated"),
-        ("0.png", png(7, (64, 64))[:60], "is not a readable image ("),
+        ("0.png", grey(7, (64, 64))[:60], "is not a readable image ("),
         ("0.png", bomb(50_000), "has 2,500,000,000 pixels, and 80 million are the limit; scale it down or remove it"),
         ("0.png", bomb(9_000), "has 9000 x 9000 pixels, and 80 million are the limit; scale it down or remove it"),
     ],

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from trees import Prepare, photos, png, write
+from trees import Prepare, grey, photos, write
 
 
 def test_an_empty_class_folder_is_named(tmp_path: Path, prepare: Prepare) -> None:
@@ -18,7 +18,7 @@ def test_an_empty_class_folder_is_named(tmp_path: Path, prepare: Prepare) -> Non
 
 
 def test_a_class_of_one_image_is_named(tmp_path: Path, prepare: Prepare) -> None:
-    write(tmp_path, {**photos(), "yak/0.png": png()})
+    write(tmp_path, {**photos(), "yak/0.png": grey()})
     assert prepare("folder", tmp_path) == (
         f"class 'yak' in {tmp_path} has one image and needs two at least; add some or remove it"
     )
@@ -29,7 +29,7 @@ def test_an_empty_folder_is_told_what_it_should_hold(tmp_path: Path, prepare: Pr
 
 
 def test_images_beside_the_class_folders_are_named(tmp_path: Path, prepare: Prepare) -> None:
-    write(tmp_path, {**photos(), "stray.png": png()})
+    write(tmp_path, {**photos(), "stray.png": grey()})
     assert prepare("folder", tmp_path) == (
         f"{tmp_path} holds images outside class folders (stray.png); put each in class_name/"
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trees import Prepare, png, write, zipped
+from trees import Prepare, grey, write, zipped
 
 from sala.data import miniimagenet, tieredimagenet
 from sala.data.store import SPLITS
@@ -94,7 +94,7 @@ def test_a_cache_file_that_is_missing_is_named(tmp_path: Path, prepare: Prepare)
     ids=range(12),
 )
 def test_a_broken_csv_list_is_explained(tmp_path: Path, prepare: Prepare, lines: bytes, sentence: str) -> None:
-    write(tmp_path, {"a.png": png(), "val.png": png(), "train.csv": lines})
+    write(tmp_path, {"a.png": grey(), "val.png": grey(), "train.csv": lines})
     for split in ("val", "test"):
         (tmp_path / f"{split}.csv").write_text(f"filename,label\nval.png,{split}\nval.png,{split}\n")
     assert sentence in prepare("miniimagenet", tmp_path)
@@ -113,7 +113,7 @@ def test_a_csv_list_that_is_missing_is_named(tmp_path: Path, prepare: Prepare) -
 def write_tiered(root: Path, labels: Any = None, images: Any = None) -> None:
     for split in SPLITS:
         sound = {"label_specific": [0, 0], "label_specific_str": ["owl"]}
-        for what, content in (("labels", labels or sound), ("images_png", images or [png(), png()])):
+        for what, content in (("labels", labels or sound), ("images_png", images or [grey(), grey()])):
             (root / f"{split}_{what}.pkl").write_bytes(pickle.dumps(content))
 
 
@@ -128,12 +128,12 @@ def write_tiered(root: Path, labels: Any = None, images: Any = None) -> None:
         ({"label_specific": np.zeros(2)}, None, "label_specific should be a list of whole numbers"),
         ({"label_specific": [0, 10**30]}, None, "label_specific should be a list of whole numbers"),
         ({"label_specific": [0, 1]}, None, "class '0' of tieredimagenet has 1 image and needs two at least"),
-        (None, [png()] * 3, "has more train images than the 2 labels of train_labels.pkl; download both again"),
+        (None, [grey()] * 3, "has more train images than the 2 labels of train_labels.pkl; download both again"),
         (None, {"a": 1}, "should hold a list of encoded images, not dict; download it again"),
-        (None, [png(), 3], "train_images_png.pkl is not an image, whatever its name says"),
-        (None, [png(), None], "image 1 of"),
-        (None, [png(), np.zeros(9)], "image 1 of"),
-        (None, [png(), png(7, (64, 64))[:60]], "train_images_png.pkl is not a readable image ("),
+        (None, [grey(), 3], "train_images_png.pkl is not an image, whatever its name says"),
+        (None, [grey(), None], "image 1 of"),
+        (None, [grey(), np.zeros(9)], "image 1 of"),
+        (None, [grey(), grey(7, (64, 64))[:60]], "train_images_png.pkl is not a readable image ("),
     ],
     ids=range(14),
 )

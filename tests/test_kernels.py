@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+from tasks import SameByThreads
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -24,6 +25,11 @@ def maps(n: int, channels: int, height: int, width: int, seed: int = 0) -> Tenso
     g = torch.Generator().manual_seed(seed)
     y = torch.randn(n, channels, height, width, generator=g).mul(4).round().div(2).add(20)
     return y.contiguous(memory_format=torch.channels_last)
+
+
+def choose(choice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SALA_KERNELS", choice)
+    kernels.chosen.cache_clear()
 
 
 def both(y: Tensor, weight: Tensor, bias: Tensor) -> list[list[Tensor]]:
@@ -100,29 +106,21 @@ def test_one_and_several_threads_are_compiled_apart() -> None:
         assert all(kernel.targetoptions["parallel"] is parallel for (_, parallel), kernel in kernel_table.items())  # type: ignore[attr-defined]
 
 
-def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sala import jit
-
-    monkeypatch.setattr(jit, "WORTH_THREADS", 0)
+def test_the_number_of_threads_changes_no_bit(same_by_threads: SameByThreads) -> None:
     y, weight, bias = maps(9, 16, 14, 14), torch.linspace(-1, 1, 16), torch.linspace(0.3, -0.2, 16)
-    before = torch.get_num_threads()
-    results = []
-    try:
-        for n_threads in (1, 2):
-            torch.set_num_threads(n_threads)
-            inputs = [part.clone(memory_format=torch.preserve_format).requires_grad_() for part in (y, weight, bias)]
-            out, _, _ = kernels.norm_relu_pool(*inputs, 1e-5)
-            results.append([out.detach(), *torch.autograd.grad(out.square().sum(), inputs)])
-    finally:
-        torch.set_num_threads(before)
-    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+
+    def values_and_gradients() -> list[Tensor]:
+        inputs = [part.clone(memory_format=torch.preserve_format).requires_grad_() for part in (y, weight, bias)]
+        out, _, _ = kernels.norm_relu_pool(*inputs, 1e-5)
+        return [out.detach(), *torch.autograd.grad(out.square().sum(), inputs)]
+
+    assert same_by_threads(values_and_gradients)
 
 
 def test_running_statistics_are_those_of_batch_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = []
     for choice in ("numba", "torch"):
-        monkeypatch.setenv("SALA_KERNELS", choice)
-        kernels.chosen.cache_clear()
+        choose(choice, monkeypatch)
         torch.manual_seed(0)
         block = ConvBlock(1, 8).to(memory_format=torch.channels_last).train()
         for i in range(3):
@@ -138,8 +136,7 @@ def test_running_statistics_are_those_of_batch_norm(monkeypatch: pytest.MonkeyPa
 def test_a_network_trains_alike_on_both(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = []
     for choice in ("numba", "torch"):
-        monkeypatch.setenv("SALA_KERNELS", choice)
-        kernels.chosen.cache_clear()
+        choose(choice, monkeypatch)
         torch.manual_seed(0)
         network = Conv4(1, 28).to(memory_format=torch.channels_last)
         optimizer = torch.optim.SGD(network.parameters(), lr=1e-3)
@@ -183,11 +180,9 @@ def test_other_tensors_take_pytorchs_way(y: Tensor) -> None:
 
 def test_the_choice_can_be_made_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kernels.describe().startswith("fused kernels (numba")
-    monkeypatch.setenv("SALA_KERNELS", "torch")
-    kernels.chosen.cache_clear()
+    choose("torch", monkeypatch)
     assert kernels.describe() == "PyTorch's kernels"
-    monkeypatch.setenv("SALA_KERNELS", "cuda")
-    kernels.chosen.cache_clear()
+    choose("cuda", monkeypatch)
     with pytest.raises(SalaError, match="SALA_KERNELS is one of auto, numba, torch; got 'cuda'"):
         kernels.chosen()
 

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from painted import RED, MeanColour, folders_painted, labels, paint, refusal, sala  # noqa: F401  (fixture)
 
-from sala.encoders.lite import lite_weights
+from sala.encoders import Encoder
 from sala.engine import LabelModel
-from sala.errors import SalaError
 from sala.labelling import DOUBTFUL, NONE_OF_THESE, SURE, label_folders
 from sala.labelling.exports import HEADER
 from sala.labelling.rows import Columns, Thresholds, find_thresholds, verdict
@@ -172,15 +171,11 @@ def test_help_teaches_with_an_example(command: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def photos(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def photos(lite0: Encoder, real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four classes, three photos of each labelled and 25 in the pool, and eight photos of no class."""
     archive = real_data / "caltech" / "caltech-16.zip"
     if not archive.is_file():
         pytest.skip(f"{archive} is not there")
-    try:
-        lite_weights("lite0")
-    except SalaError as error:
-        pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("photos")
     counts = {
         "sunflower": (3, 25),
