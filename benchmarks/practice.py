@@ -15,151 +15,26 @@ import json
 import os
 import platform
 import resource
-import shutil
-import sys
-import tempfile
 import time
-import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from calibration import at_the_best_temperature, by_chance, calibration_gap, expected_calibration_error
+from practice_draws import BACKGROUND, Draw, caltech, data_root, draws
+from practice_others import measure_others
 from scipy.stats import t as student
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import StratifiedKFold
-from sklearn.neighbors import NearestCentroid
-from sklearn.semi_supervised import LabelPropagation, LabelSpreading, SelfTrainingClassifier
 
 from sala.aside import aside_threshold
-from sala.data.files import Tree
-from sala.encoders import EmbedProgress, embed_files, open_encoder
 from sala.engine import EngineConfig, fit_labels
-from sala.points import mean_of, normalised, spread_of, to_tensor
 
-BACKGROUND = "BACKGROUND_Google"
 ASKED = 0.9  # precision of what is set aside as junk: the command's default
 UNEQUAL = [(1, 5), (1, 10)]  # labelled images of a class, drawn for each
 OUT = Path(__file__).parent.parent / "results" / "practice"
-
-
-@dataclass(frozen=True)
-class Draw:
-    """Labelled features and labels, and a pool with its truth (-1: of no class), which only the measuring looks at."""
-
-    support: np.ndarray
-    labels: np.ndarray
-    pool: np.ndarray
-    truth: np.ndarray
-
-
-# --- data
-
-
-def features_of(archive: Path, names: list[str]) -> np.ndarray:
-    """Through files on disk, as a user's: they are unpacked into a temporary folder."""
-    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(archive) as opened:
-        paths = []
-        for i, name in enumerate(names):
-            paths.append(Path(folder) / f"{i}{Path(name).suffix}")
-            with opened.open(name) as source, paths[-1].open("wb") as target:
-                shutil.copyfileobj(source, target)
-        embedded = embed_files(paths, open_encoder("lite0"), progress=show)
-    assert not embedded.set_aside, embedded.set_aside
-    return embedded.features
-
-
-def show(p: EmbedProgress) -> None:
-    print(f"\r{p.done} of {p.total} images, {p.n_cached} from the cache", end="", file=sys.stderr, flush=True)
-
-
-def caltech(root: Path) -> tuple[np.ndarray, np.ndarray]:
-    archive = root / "caltech" / "caltech-16.zip"
-    names = [name for name in Tree(archive).files() if name.endswith(".jpg")]
-    return features_of(archive, names), np.array([name.split("/")[-2] for name in names])
-
-
-def data_root() -> Path:
-    return Path(os.environ.get("SALA_DATA") or sys.exit("set SALA_DATA to the folder with the datasets"))
-
-
-def draws(
-    features: np.ndarray, names: np.ndarray, known: list[str], junk: np.ndarray, *, n_shot: int | tuple[int, int],
-    sizes: list[int], n_junk: int, n_draws: int, seed: int,
-) -> Iterator[Draw]:  # fmt: skip
-    """`n_shot` labelled images of each class, or a number between two, drawn for each class. `sizes` are the pool's images of
-    each class; which classes have which is drawn too. `junk` are rows for any draw; without them junk is drawn from the
-    classes that a draw leaves out."""
-    for i in range(n_draws):
-        rng = np.random.default_rng([seed, i])
-        classes = rng.permutation(known)[: len(sizes)]
-        rows = [rng.permutation(np.flatnonzero(names == c)) for c in classes]
-        shots = [n_shot] * len(sizes) if isinstance(n_shot, int) else rng.integers(n_shot[0], n_shot[1] + 1, len(sizes))
-        support = np.concatenate([r[:n] for r, n in zip(rows, shots, strict=True)])
-        pool = [r[n : n + size] for r, n, size in zip(rows, shots, sizes, strict=True)]
-        others = np.concatenate([junk, np.flatnonzero(np.isin(names, list(set(known) - set(classes))))])
-        aside = rng.permutation(others)[:n_junk]
-        truth = np.concatenate([np.full(len(p), c) for c, p in enumerate(pool)] + [np.full(len(aside), -1)])
-        labels = np.repeat(np.arange(len(sizes)), shots)
-        yield Draw(features[support], labels, features[np.concatenate([*pool, aside])], truth)
-
-
-# --- the others: what scikit-learn offers, on the same features, centred and scaled to length 1, with their spread and without
-
-
-BASELINES: dict[str, tuple[Callable[..., Any], bool, list[dict[str, Any]]]] = {  # class, uses the pool, grid
-    "logistic regression": (LogisticRegression, False, [{"C": c, "max_iter": 500} for c in (0.1, 1.0, 10.0, 100.0)]),
-    "nearest centroid": (NearestCentroid, False, [{"shrink_threshold": s} for s in (None, 0.1, 0.5)]),
-    "LabelSpreading": (LabelSpreading, True, [{"gamma": g, "alpha": a} for g in (2, 5, 20) for a in (0.2, 0.8)]
-                       + [{"kernel": "knn", "n_neighbors": n} for n in (5, 10)]),
-    "LabelPropagation": (LabelPropagation, True, [{"gamma": g} for g in (2, 5, 20)]
-                         + [{"kernel": "knn", "n_neighbors": n} for n in (5, 10)]),
-    "SelfTraining": (SelfTrainingClassifier, True, [{"threshold": t, "C": 10.0} for t in (0.5, 0.75)]),
-}  # fmt: skip
-
-
-def build(name: str, options: dict[str, Any]) -> Any:
-    if name == "SelfTraining":
-        rest = {key: value for key, value in options.items() if key != "C"}
-        return SelfTrainingClassifier(LogisticRegression(C=options.get("C", 1.0), max_iter=500), **rest)
-    return BASELINES[name][0](**options)
-
-
-def predict_baseline(name: str, options: dict[str, Any], x: np.ndarray, y: np.ndarray, pool: np.ndarray) -> np.ndarray:
-    model = build(name, options)
-    if BASELINES[name][1]:
-        model.fit(np.concatenate([x, pool]), np.concatenate([y, np.full(len(pool), -1)]))
-    else:
-        model.fit(x, y)
-    return model.predict(pool)
-
-
-def tuned_options(name: str, x: np.ndarray, y: np.ndarray, pool: np.ndarray) -> dict[str, Any]:
-    """By cross-validation on the labelled images alone; where a class has one, there is nothing to hold out."""
-    if np.bincount(y).min() < 2:
-        return {}
-    if name in ("logistic regression", "SelfTraining"):
-        x = x @ np.linalg.svd(x, full_matrices=False)[2].T  # a rotation into their span: the same answer, sooner
-    folds = list(StratifiedKFold(min(3, np.bincount(y).min()), shuffle=True, random_state=0).split(x, y))
-
-    def right(options: dict[str, Any]) -> float:
-        hits = []
-        for fit, held in folds:
-            # a pool in each fold would take SelfTraining minutes a draw: there the held-out images are the pool
-            with_pool = BASELINES[name][1] and name != "SelfTraining"
-            unlabelled = np.concatenate([x[held], pool]) if with_pool else x[held]
-            quick = options | ({"max_iter": 150} if name == "LabelPropagation" else {})  # of a thousand: to choose by
-            hits.append(predict_baseline(name, quick, x[fit], y[fit], unlabelled)[: len(held)] == y[held])
-        return float(np.concatenate(hits).mean())
-
-    return max(BASELINES[name][2], key=right)
-
-
-# --- measuring
 
 
 def interval(values: Sequence[float] | np.ndarray) -> dict[str, float]:
@@ -208,39 +83,6 @@ def measure_sala(made: list[Draw], used: EngineConfig | None = None) -> dict[str
         "sure": float(sure[0] / sure[2]),
         "sure_right": float(sure[1] / sure[0]) if sure[0] else None,
     }
-
-
-def measure_others(made: list[Draw], before: dict[str, list[float]]) -> dict[str, list[float]]:
-    """Accuracies on each draw; those of `before` are taken as they are."""
-    others: dict[str, list[float]] = {}
-    for scaling in ("", ", spread taken out"):
-        names = [f"{name}, {how}{scaling}" for name in BASELINES for how in ("default", "tuned")]
-        if all(name in before for name in names):
-            others |= {name: before[name] for name in names}
-            continue
-        others |= {name: [] for name in names}
-        for draw in made:
-            known = draw.truth >= 0
-            x, p = same_scale(draw, bool(scaling))
-            for name in BASELINES:
-                for how, options in (("default", {}), ("tuned", tuned_options(name, x, draw.labels, p))):
-                    values = others[f"{name}, {how}{scaling}"]
-                    if how == "tuned" and not options:
-                        values.append(others[f"{name}, default{scaling}"][-1])
-                        continue
-                    found = predict_baseline(name, options, x, draw.labels, p)
-                    values.append(100 * float((found == draw.truth)[known].mean()))
-            print(".", end="", file=sys.stderr, flush=True)
-    return others
-
-
-def same_scale(draw: Draw, without_spread: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Labelled features and the pool's, centred and scaled to length 1; without their spread as the engine has them."""
-    parts = [to_tensor(draw.support), to_tensor(draw.pool)]
-    centre = mean_of(parts)
-    spread = spread_of(parts, centre) if without_spread else torch.ones_like(centre)
-    x, p = (normalised(part, centre, spread).numpy() for part in parts)
-    return x, p
 
 
 def with_differences(sala: dict[str, Any], others: dict[str, list[float]]) -> dict[str, Any]:

@@ -13,18 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from practice import (
-    BACKGROUND,
-    Draw,
-    caltech,
-    data_root,
-    draws,
-    interval,
-    measure_sala,
-    predict_baseline,
-    same_scale,
-    write,
-)  # fmt: skip
+from practice import interval, measure_sala, write
+from practice_draws import BACKGROUND, Draw, caltech, data_root, draws
+from practice_others import predict_baseline, same_scale
 from practice_tasks import letters, tiny
 
 from sala.engine import EngineConfig

@@ -2,7 +2,7 @@
 
     SALA_DATA=... python benchmarks/practice_fit.py choose       # compares its defaults with their neighbours
     SALA_DATA=... python benchmarks/practice_fit.py none         # fits what none-of-these is judged by (sala/belonging.py)
-    SALA_DATA=... python benchmarks/practice_fit.py temperature  # fits the prior of the temperature (sala/engine.py)
+    SALA_DATA=... python benchmarks/practice_fit.py temperature  # fits the prior of the temperature (sala/labelmodel.py)
 
 They need tiny-imagenet in $SALA_DATA, of which no test class is looked at, the last also Omniglot's background alphabets, and
 write into results/practice.
@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from calibration import expected_calibration_error
-from practice import Draw, data_root, draws, measure_sala, set_aside, write
+from practice import measure_sala, set_aside, write
+from practice_draws import Draw, data_root, draws
 from practice_tasks import COUNTS, N_IMAGES, N_ROWS, mixtures, tasks, tiny
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from practice import Draw, draws, features_of
+from practice_draws import Draw, draws, features_of
 
 from sala.data.files import Tree
 from sala.data.folder import synset_files

@@ -37,6 +37,7 @@ from sala.bench import (
 )
 from sala.data import ImageStore
 from sala.methods import build_method
+from sala.names import SECTIONS
 from sala.protocol import EpisodeShape
 from sala.ranks import ALONE, Ranks, joined
 from sala.sampler import EpisodeSampler
@@ -241,14 +242,9 @@ def rate_probe(folder: str, size: int, n_threads: int, seconds: int) -> float:
     return n / (time.perf_counter() - start)
 
 
-SECTIONS: dict[str, Callable[[float], Iterator[Section]]] = {
-    "steps": training_steps,
-    "methods": method_steps,
-    "evaluation": evaluation,
-    "storage": storage,
-    "growth": growth,
-    "processes": processes,
-}
+MEASUREMENTS: dict[str, Callable[[float], Iterator[Section]]] = dict(
+    zip(SECTIONS, (training_steps, method_steps, evaluation, storage, growth, processes), strict=True)
+)
 
 
 def to_json(sections: list[Section], command: str) -> dict[str, Any]:

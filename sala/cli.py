@@ -1,4 +1,8 @@
-"""The command line: which commands there are, and how they end. Each has a module, imported when the command is given."""
+"""The command line: which commands there are, and how they end. Each has a module, imported when the command is given.
+
+These modules import what does the work in the functions that do it: help, and what is said of a wrong option, come without
+PyTorch, which takes seconds.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +71,7 @@ STOPPED = 130  # the exit code of what Ctrl-C ended: 128 and the signal's number
 
 
 class Commands(TyperGroup):
-    """The commands by name and summary; the one that is given is imported, which for most takes PyTorch and seconds."""
+    """The commands by name and summary; the one that is given is imported."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from sala import console, figures
-from sala.bench import Section
-from sala.bench_scale import SECTIONS, to_json
-from sala.checkpoint import write_json
+from sala import console
 from sala.errors import SalaError
+from sala.names import SECTIONS
+
+if TYPE_CHECKING:
+    from sala.bench import Section
 
 AXES = {"n_way": "ways", "n_shot": "shots", "n_unlabeled": "unlabelled images a class"}
 
@@ -26,13 +27,17 @@ def bench(
 
     Example: `sala bench steps --seconds 20 --out bench.json`
     """
+    from sala import figures
+    from sala.bench_scale import MEASUREMENTS, to_json
+    from sala.checkpoint import write_json
+
     chosen = sections or list(SECTIONS)
     if unknown := [name for name in chosen if name not in SECTIONS]:
         raise SalaError(f"there is no section {unknown[0]!r}; the sections are {', '.join(SECTIONS)}")
     done: list[Section] = []
     for name in chosen:
         console.err.print(f"measuring {name}")
-        for section in SECTIONS[name](seconds):
+        for section in MEASUREMENTS[name](seconds):
             done.append(section)
             console.out.print(section_table(section))
     if out is not None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from sala import console
 from sala.cache import cache_folder
-from sala.data import DATASETS, ImageStore, dataset_named, load_dataset, prepared_stores
-from sala.data.fetch import OMNIGLOT_URL, downloads_of, fetch
-from sala.data.store import SPLITS
 from sala.errors import SalaError
+from sala.fetch import OMNIGLOT_URL, downloads_of, fetch
 from sala.protocol import PROTOCOLS
+
+if TYPE_CHECKING:
+    from sala.data import ImageStore
 
 app = typer.Typer(
     help="Look at, prepare and download datasets.",
@@ -34,6 +35,8 @@ SplitSeed = Annotated[int | None, typer.Option(help="folder: draws the split of 
 @app.command("list")
 def data_list() -> None:
     """The datasets, and which of them are ready."""
+    from sala.data import DATASETS, prepared_stores
+
     table = Table(box=None, pad_edge=False)
     for column in ("dataset", "what it is", "size", "ready"):
         table.add_column(column, overflow="fold")
@@ -67,6 +70,8 @@ def data_prepare(
 
     Example: `sala data prepare folder --root my-photos --image-size 64`
     """
+    from sala.data import load_dataset
+
     with console.counting(f"preparing {name}") as progress:
         options = data_options(split_file, split_seed)
         store = load_dataset(name, root, image_size=image_size, progress=progress, **options)
@@ -91,6 +96,8 @@ def data_fetch(
 
     Example: `sala data fetch omniglot`
     """
+    from sala.data import dataset_named
+
     downloads = downloads_of(dataset_named(name).name)
     folder = out or cache_folder() / "downloads" / name
     for download in downloads:
@@ -110,6 +117,8 @@ def data_info(
 
     Example: `sala data info omniglot --verify`
     """
+    from sala.data import load_dataset
+
     with console.counting(f"preparing {name}") as progress:
         store = load_dataset(name, root, image_size=image_size, progress=progress)
     _print_store(store)
@@ -126,6 +135,8 @@ def data_info(
 
 
 def _print_store(store: ImageStore) -> None:
+    from sala.data.store import SPLITS
+
     table = Table(box=None, pad_edge=False)
     for column in ("split", "classes", "images", "images a class"):
         table.add_column(column, justify="left" if column == "split" else "right")

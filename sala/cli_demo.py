@@ -12,9 +12,7 @@ from rich.table import Table
 
 from sala import console
 from sala.cli_train import Seed
-from sala.demo import demo_configs, demo_rows, run_demo
 from sala.errors import SalaError
-from sala.watching import watching
 
 
 def demo(
@@ -25,6 +23,9 @@ def demo(
     seed: Seed = 0,
 ) -> None:
     """Train ProtoNet and SALA on the built-in letters, test both, write a report. About two minutes on two cores."""
+    from sala.demo import demo_configs, demo_rows, run_demo
+    from sala.watching import watching
+
     demo_configs(episodes, seed)  # numbers that cannot be are refused before an earlier demo is removed
     _make_room_for_demo(out)
     console.err.print("1. letters of many scripts (built in)   2. train two methods   3. test them   4. write a report")

@@ -13,9 +13,6 @@ from rich.markup import escape
 from sala import console
 from sala.cli_train import Distractors, Shots, Ways, with_numbers
 from sala.errors import SalaError
-from sala.report import comparison_table, protocol_note, pseudo_label_note
-from sala.runconfig import read_config
-from sala.trained import evaluate_run, stored_result
 
 
 def evaluate(
@@ -40,6 +37,10 @@ def evaluate(
 
     Example: `sala evaluate runs/glyphs-sala-5way1shot-s0 --setting large --distractors 5`
     """
+    from sala.report import protocol_note, pseudo_label_note
+    from sala.runconfig import read_config
+    from sala.trained import evaluate_run
+
     protocol = read_config(run).protocol
     settings = {setting: protocol.test_shape(setting)} if setting else protocol.test
     shapes = {
@@ -77,6 +78,10 @@ def compare(
 
     Example: `sala compare sala-demo/protonet sala-demo/sala --distractors 5`
     """
+    from sala.report import comparison_table
+    from sala.runconfig import read_config
+    from sala.trained import evaluate_run, stored_result
+
     first = read_config(runs[0]).protocol
     shape = with_numbers(first.test_shape(setting), n_distractor=distractors, n_unlabeled=unlabeled, n_query=queries)
     results = {}

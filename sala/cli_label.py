@@ -9,38 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from sala import console
-from sala.data.files import printable
-from sala.encoders import open_encoder
-from sala.engine import LabelModel
 from sala.errors import SalaError
-from sala.labelling import (
-    DOUBTFUL,
-    FORMATS,
-    NONE_OF_THESE,
-    SURE,
-    Labelling,
-    encoder_of,
-    label_folders,
-    label_studio_config,
-    predict_files,
-    sort_copies,
-    write_report,
-    write_rows,
-    write_set_aside,
-    written_whole,
-)
-from sala.labelling.fit import describe_encoder
-from sala.labelling.folders import check_file, check_out, check_places, check_writable
-from sala.labelling.predict import given_files
-from sala.modelfile import NAME as MODEL
-from sala.wording import counted
+from sala.names import FORMATS
+from sala.wording import counted, printable
+
+if TYPE_CHECKING:
+    from sala.labelling import Labelling
 
 # readable=False: those who read them tell what to do about it, too
 Labelled = Annotated[
@@ -48,6 +29,9 @@ Labelled = Annotated[
 ]
 Pool = Annotated[Path, typer.Argument(help="A folder of images to label, and all below it.", readable=False)]
 Model = Annotated[Path, typer.Argument(help="The model.safetensors that `sala label` wrote.", readable=False)]
+Encoder = Annotated[
+    str, typer.Option(help="lite0, lite1, lite2, a run (folder or name), or a .onnx, .pt or .npy file.")
+]
 Form = Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")]
 Forms = Annotated[
     list[str], typer.Option("--format", help=f"Also write one of {', '.join(FORMATS)}; may be given more than once.")
@@ -58,9 +42,7 @@ def label(
     labelled: Labelled,
     pool: Pool,
     out: Annotated[Path, typer.Option(help="Where labels, model and report go.")] = Path("out"),
-    encoder: Annotated[
-        str, typer.Option(help="lite0, lite1, lite2, a run (folder or name), or a .onnx, .pt or .npy file.")
-    ] = "lite0",
+    encoder: Encoder = "lite0",
     precision: Annotated[
         float,
         typer.Option(
@@ -80,6 +62,12 @@ def label(
 
     Example: `sala label labelled/ photos/ --copy-to sorted/` with examples in `labelled/cat/`, `labelled/dog/`, ...
     """
+    from sala.encoders import open_encoder
+    from sala.labelling import label_folders, sort_copies
+    from sala.labelling.fit import describe_encoder
+    from sala.labelling.folders import check_file, check_out, check_places, check_writable
+    from sala.modelfile import NAME as MODEL
+
     for form in forms:
         _check_form(form)
     if not 0 < precision <= 1:
@@ -113,6 +101,9 @@ def _check_form(form: str) -> None:
 
 
 def _write(result: Labelling, out: Path, forms: set[str]) -> None:
+    from sala.labelling import label_studio_config, write_report, write_rows, write_set_aside, written_whole
+    from sala.modelfile import NAME as MODEL
+
     out.mkdir(parents=True, exist_ok=True)
     for form in sorted(forms):
         with written_whole(out / ("labels.csv" if form == "csv" else f"{form}.json")) as file:
@@ -131,6 +122,8 @@ def _write(result: Labelling, out: Path, forms: set[str]) -> None:
 
 def _tell(result: Labelling, out: Path) -> None:
     """Counts a class, what was odd, and where things are."""
+    from sala.labelling import DOUBTFUL, NONE_OF_THESE, SURE
+
     table = Table(box=None, pad_edge=False)
     for column in ("class", "labelled", SURE, DOUBTFUL):
         table.add_column(column, justify="left" if column == "class" else "right", overflow="fold")
@@ -179,6 +172,11 @@ def predict(
 
     Example: `find photos -name '*.jpg' | sala predict out/model.safetensors - --out new.csv`
     """
+    from sala.engine import LabelModel
+    from sala.labelling import encoder_of, predict_files, write_rows
+    from sala.labelling.folders import check_file
+    from sala.labelling.predict import given_files
+
     _check_form(form)
     if out is not None:
         check_file(out, "--out")
@@ -228,6 +226,8 @@ def _listed(null: bool) -> Iterator[Path]:
 @contextmanager
 def _output(out: Path | None) -> Iterator[TextIO]:
     """A file that is there when it is whole, or stdout in UTF-8 whatever the terminal's encoding."""
+    from sala.labelling import written_whole
+
     if out is not None:
         with written_whole(out) as file:
             yield file

@@ -5,23 +5,25 @@ from __future__ import annotations
 import typing
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from PIL import Image
 from rich.markup import escape
 from rich.table import Table
 
 from sala import console
 from sala.errors import SalaError
-from sala.methods import METHODS, Method, method_options
-from sala.samples import sample_sheet
+
+if TYPE_CHECKING:
+    from sala.methods import Method
 
 Run = Annotated[Path, typer.Argument(help="A run folder.")]
 
 
 def methods() -> None:
     """List the methods: their papers, what they do with unlabelled images, and their options."""
+    from sala.methods import METHODS, method_options
+
     table = Table(box=None, pad_edge=False)
     for column in ("method", "paper", "in training", "at test", "transductive"):
         table.add_column(column, overflow="fold")
@@ -37,6 +39,8 @@ def methods() -> None:
 
 
 def transductive_text(cls: type[Method]) -> str:
+    from sala.methods import method_options
+
     return "by --transductive" if "transductive" in method_options(cls) else "no"
 
 
@@ -61,6 +65,10 @@ def samples(
 
     Example: `sala samples runs/glyphs-metagan-5way1shot-s0 --tasks 4`
     """
+    from PIL import Image
+
+    from sala.samples import sample_sheet
+
     path = out or run / "samples.png"
     if path.suffix.lower() != ".png":
         raise SalaError(f"the picture is a PNG, and {path} is called otherwise; give --out a name ending in .png")

@@ -9,20 +9,19 @@ import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 import typer
 from rich.markup import escape
 
 from sala import console
-from sala.collection import embedded, list_images
-from sala.data.files import printable
-from sala.encoders import EmbedProgress, open_encoder
-from sala.journal import Journal
-from sala.serve import PageServer, check_address
-from sala.session import Session
-from sala.wording import counted
+from sala.cli_label import Encoder
+from sala.wording import counted, printable
+
+if TYPE_CHECKING:
+    from sala.encoders import EmbedProgress
+    from sala.serve import PageServer
+    from sala.session import Session
 
 
 def serve(
@@ -35,15 +34,21 @@ def serve(
     state: Annotated[
         Path | None, typer.Option(help="Where each click is saved.", show_default="POOL.sala.jsonl beside the pool")
     ] = None,
-    encoder: Annotated[
-        str, typer.Option(help="lite0, lite1, lite2, a run (folder or name), or a .onnx, .pt or .npy file.")
-    ] = "lite0",
+    encoder: Encoder = "lite0",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
     """Label a pool of images in the browser, from a few examples of each class. Every click is saved and fits anew.
 
     Example: `sala serve labelled/ pool/`
     """
+    import torch
+
+    from sala.collection import embedded, list_images
+    from sala.encoders import open_encoder
+    from sala.journal import Journal
+    from sala.serve import PageServer, check_address
+    from sala.session import Session
+
     collection = list_images(labelled, pool)
     place = state or pool.resolve().with_name(f"{pool.resolve().name}.sala.jsonl")
     journal = Journal(place)

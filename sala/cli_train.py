@@ -5,21 +5,20 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from sala import console, watching
+from sala import console
 from sala.cli_data import ImageSize, Root, SplitFile, SplitSeed, data_options
-from sala.data import DATASETS
 from sala.errors import SalaError
-from sala.methods import plugins
 from sala.protocol import PROTOCOLS, EpisodeShape, Protocol
-from sala.ranks import Ranks, joined
-from sala.runconfig import RunConfig, read_config
-from sala.runs import resume_run, start_run
-from sala.train import TrainState
+
+if TYPE_CHECKING:
+    from sala.ranks import Ranks
+    from sala.runconfig import RunConfig
+    from sala.train import TrainState
 
 Ways = Annotated[int | None, typer.Option(help="Classes in an episode (N).", show_default="5")]
 Shots = Annotated[int | None, typer.Option(help="Labelled images per class (K).", show_default="1")]
@@ -72,6 +71,11 @@ def train(
 
     Example: `sala train --dataset omniglot --root DOWNLOADS --method sala --distractors 5`
     """
+    from sala import watching
+    from sala.ranks import joined
+    from sala.runconfig import RunConfig, read_config
+    from sala.runs import resume_run, start_run
+
     if resume is not None:
         _check_resume(resume, _said(context), method)
         with joined() as ranks, watching.view(config := read_config(resume), ranks) as watch:
@@ -108,6 +112,9 @@ def _said(context: typer.Context) -> set[str]:
 
 def _check_resume(run: Path, said: set[str], method: str) -> None:
     """A run goes on as it was begun; naming its method again says that its file is trusted."""
+    from sala.methods import plugins
+    from sala.runconfig import read_config
+
     if others := sorted(said - {"resume", "method"}):
         word = "set" if others[0] == "option" else others[0].replace("_", "-")
         raise SalaError(f"--resume takes everything from the run; leave out --{word}, or start a new run with --out")
@@ -148,9 +155,9 @@ def _protocol(
     queries: int | None,
     labeled_share: float | None,
 ) -> Protocol:
-    if dataset not in PROTOCOLS:
-        raise SalaError(f"there is no dataset {dataset!r}; the datasets are {', '.join(DATASETS)}")
-    protocol = PROTOCOLS[dataset].with_shape(n_way=ways, n_shot=shots, n_distractor=distractors)
+    from sala.data import dataset_named
+
+    protocol = PROTOCOLS[dataset_named(dataset).name].with_shape(n_way=ways, n_shot=shots, n_distractor=distractors)
     training = with_numbers(protocol.train, n_unlabeled=unlabeled, n_query=queries)
     return replace(protocol, train=training, labeled_share=_given(labeled_share, protocol.labeled_share))
 

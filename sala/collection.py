@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sala.data.files import MAX_MEMBER_BYTES, printable, unreadable
+from sala.data.files import MAX_MEMBER_BYTES, unreadable
 from sala.encoders import EmbedProgress, Encoder, embed_files
 from sala.encoders.base import Features
 from sala.errors import SalaError
 from sala.labelling.folders import checked_class, copied, first_of_content, image_files, in_two_classes, is_hidden
+from sala.wording import printable
 
 
 @dataclass(frozen=True)

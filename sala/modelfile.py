@@ -8,8 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from sala.checkpoint import read_tensors
-from sala.data.files import printable, unreadable
+from sala.data.files import unreadable
 from sala.errors import SalaError
+from sala.wording import printable
 
 KIND = "label-model"
 NAME = "model.safetensors"  # what `sala label` calls it

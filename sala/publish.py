@@ -15,8 +15,9 @@ from sala import figures, page, tables
 from sala.checkpoint import write_json
 from sala.errors import SalaError
 from sala.methods.sala import SALA
+from sala.paper import ARMS, TABLES
 from sala.protocol import PROTOCOLS
-from sala.reproduce import ARMS, TABLES, Run, cells_of, protocol_of
+from sala.reproduce import Run, cells_of, protocol_of
 from sala.runconfig import read_config
 from sala.sampler import fixed_sampler
 from sala.stages import class_means

@@ -14,8 +14,9 @@ from typing import Any
 from sala.checkpoint import write_json
 from sala.errors import SalaError
 from sala.evaluate import Result
+from sala.paper import ARMS
 from sala.protocol import EpisodeShape
-from sala.reproduce import ARMS, Run
+from sala.reproduce import Run
 from sala.runconfig import RunConfig, read_config
 from sala.runlog import read_metrics
 from sala.trained import evaluate_run, stored_result

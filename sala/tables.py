@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from sala.evaluate import Interval, Result
+from sala.paper import ARMS, BASE, TABLES
 from sala.records import Record, read_record
-from sala.reproduce import ARMS, BASE, TABLES, Cell, Run, cells_of
+from sala.reproduce import Cell, Run, cells_of
 
 MAX_SEEDS = 20  # of one cell that are looked for
 

@@ -1,4 +1,4 @@
-"""Numbers in sentences."""
+"""Numbers and names in sentences."""
 
 from __future__ import annotations
 
@@ -7,3 +7,8 @@ def counted(n: int, noun: str) -> str:
     """`1 image`, `2,000 images`, `3 classes`."""
     ending = "" if n == 1 else "es" if noun.endswith("s") else "s"
     return f"{n:,} {noun}{ending}"
+
+
+def printable(name: str) -> str:
+    """A file's name fit for a message: what would steer the terminal or break the line is escaped."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,9 +11,17 @@ import numpy as np
 import pytest
 import torch
 from pages import folders, port, session  # noqa: F401  (fixtures)
+from painted import colour_encoder, painted  # noqa: F401  (fixtures)
+from tasks import SameByThreads
+from trees import Prepare
 
+from sala import kernels
+from sala.cli import main
 from sala.data import ImageStore, load_dataset
 from sala.data.store import ClassEntry, Source, build_store
+from sala.encoders import Encoder, open_encoder
+from sala.encoders.lite import lite_weights
+from sala.errors import SalaError
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -52,6 +61,51 @@ def omniglot(real_data: Path) -> ImageStore:
     return load_dataset("omniglot", real_data / "omniglot")
 
 
+@pytest.fixture(scope="session")
+def lite0() -> Encoder:
+    """The encoder of photos; tests that need it are skipped where its weights are not installed."""
+    try:
+        lite_weights("lite0")
+    except SalaError as error:
+        pytest.skip(str(error))
+    return open_encoder("lite0")
+
+
+@pytest.fixture
+def own_cache(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Stores of made-up files go where the test ends; stores of the session are made before."""
+    for name in ("glyphs", "omniglot", "real_data"):
+        if name in request.fixturenames:
+            request.getfixturevalue(name)
+    monkeypatch.setenv("SALA_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.delenv("SALA_DATA", raising=False)
+
+
+@pytest.fixture
+def prepare(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Prepare:
+    """`sala data prepare NAME --root ROOT` as a user meets it when it fails: returns the sentence."""
+    cache = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("SALA_CACHE", str(cache))
+    monkeypatch.delenv("SALA_DATA", raising=False)
+
+    def run(name: str, root: Path, *options: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["sala", "data", "prepare", name, "--root", str(root), *options])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        printed = capsys.readouterr()
+        lines = [line for line in printed.err.splitlines() if line.strip()]
+        assert (stop.value.code, printed.out, len(lines)) == (1, "", 1), printed.err
+        assert list(cache.glob("stores/*")) == []
+        assert lines[0].startswith("error: ")
+        return lines[0].removeprefix("error: ")
+
+    return run
+
+
 @pytest.fixture
 def make_store(tmp_path: Path) -> Callable[..., ImageStore]:
     """A store of flat images whose grey level tells their row: image r is filled with r % 256."""
@@ -67,3 +121,33 @@ def make_store(tmp_path: Path) -> Callable[..., ImageStore]:
         return build_store(tmp_path / "store", "toy", Source(classes, images, (size, size, channels)))
 
     return make
+
+
+@pytest.fixture
+def fresh_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The choice of kernels is made anew, and not by the environment."""
+    monkeypatch.delenv("SALA_KERNELS", raising=False)
+    kernels.chosen.cache_clear()
+    yield
+    kernels.chosen.cache_clear()
+
+
+@pytest.fixture
+def same_by_threads(monkeypatch: pytest.MonkeyPatch) -> SameByThreads:
+    """Whether a function of kernels gives the same tensors, to the last bit, with one thread and with two."""
+    from sala import jit  # needs numba
+
+    monkeypatch.setattr(jit, "WORTH_THREADS", 0)
+
+    def by_threads(n_threads: int, function: Callable[[], list[torch.Tensor]]) -> list[torch.Tensor]:
+        before = torch.get_num_threads()
+        torch.set_num_threads(n_threads)
+        try:
+            return function()
+        finally:
+            torch.set_num_threads(before)
+
+    def same(function: Callable[[], list[torch.Tensor]]) -> bool:
+        return all(torch.equal(a, b) for a, b in zip(by_threads(1, function), by_threads(2, function), strict=True))
+
+    return same

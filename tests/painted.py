@@ -25,14 +25,15 @@ class MeanColour:
         return images.mean((1, 2)).astype(np.float32)
 
 
-def know_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def colour_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """`--encoder colour` needs no weights."""
     from sala.encoders import open_encoder
 
     def opened(which: object = "lite0") -> object:
         return MeanColour() if which == "colour" else open_encoder(which)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("sala.cli_label.open_encoder", opened)
+    monkeypatch.setattr("sala.encoders.open_encoder", opened)
     monkeypatch.setattr("sala.labelling.predict.open_encoder", opened)
 
 
@@ -74,6 +75,17 @@ def painted_folders(root: Path) -> tuple[Path, Path]:
         for i in range(10):
             paint(root / "pool" / f"part{i % 2}" / f"{name}{i}.png", colour, i)
     return root / "labelled", root / "pool"
+
+
+@pytest.fixture
+def painted(tmp_path: Path) -> tuple[Path, Path]:
+    return painted_folders(tmp_path)
+
+
+@pytest.fixture(name="folders")
+def folders_painted(painted: tuple[Path, Path], colour_encoder: None) -> tuple[Path, Path]:
+    """For the modules that import it, in place of the folders of pages."""
+    return painted
 
 
 def labels(path: Path) -> list[dict[str, str]]:

@@ -1,13 +1,21 @@
-"""Small tasks for tests."""
+"""Small tasks and trainings for tests."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
 from sala.backbones import Identity
 from sala.episode import Task
 from sala.methods import Method, build_method
+from sala.protocol import PROTOCOLS, Budget
+from sala.runconfig import RunConfig
 from sala.train import step
+
+GLYPHS = PROTOCOLS["glyphs"]
+SameByThreads = Callable[[Callable[[], list[torch.Tensor]]], bool]  # the fixture `same_by_threads`
 
 
 def random_task(
@@ -76,3 +84,9 @@ def descend(method: Method, optimizer: torch.optim.Adam, loss: torch.Tensor, lea
     method.zero_grad()
     loss.backward()
     step(optimizer, learning_rate)
+
+
+def config(method: str = "sala", n_episodes: int = 12, **changes: object) -> RunConfig:
+    """Of a short training on glyphs."""
+    budget = Budget(n_episodes, validate_every=5, n_validation_episodes=4)
+    return replace(RunConfig(method, GLYPHS, budget, seed=3, threads=1), **changes)  # type: ignore[arg-type]

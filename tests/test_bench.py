@@ -66,7 +66,7 @@ def test_the_command_prints_tables_and_writes_json(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_section_runs() -> None:
-    for name, section in bench_scale.SECTIONS.items():
+    for name, section in bench_scale.MEASUREMENTS.items():
         for title, rows in section(0.01):
             assert rows, f"{name}: {title}"
             assert all(row.value >= 0 for row in rows)

@@ -217,20 +217,32 @@ def test_the_version_is_told() -> None:
     assert (result.exit_code, result.stdout.strip()) == (0, f"sala {version('sala')}")
 
 
-@pytest.mark.parametrize("words", [["--version"], ["--help"], ["labl"]])
-def test_what_needs_no_network_does_not_wait_for_pytorch(words: list[str]) -> None:
+def loaded_by(*commands: list[str]) -> list[str]:
+    """What of the large packages a new process has imported after these commands."""
     code = f"""
 import sys
 from sala.__main__ import main
-sys.argv = ["sala", *{words}]
-try:
-    main()
-except SystemExit:
-    pass
-print("torch" in sys.modules, "sklearn" in sys.modules)
+for words in {commands}:
+    sys.argv = ["sala", *words]
+    try:
+        main()
+    except SystemExit as end:
+        assert end.code in (0, 2), words
+print("loaded:", *(name for name in ("torch", "numpy", "PIL", "scipy", "sklearn", "matplotlib") if name in sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "False False"
+    return done.stdout.splitlines()[-1].split()[1:]
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["labl"]])
+def test_what_needs_no_network_does_not_wait_for_pytorch(words: list[str]) -> None:
+    assert loaded_by(words) == []
+
+
+def test_help_and_wrong_options_of_every_command_do_not_wait_for_pytorch() -> None:
+    commands = [[name] for name in COMMANDS] + [["data", name] for name in imported("data").commands]
+    assert loaded_by(*([*words, "--help"] for words in commands)) == []
+    assert loaded_by(*([*words, "--no-such-option"] for words in commands), ["serve", "a", "b", "--port", "x"]) == []
 
 
 def test_help_lists_each_command_with_the_first_line_of_its_own() -> None:

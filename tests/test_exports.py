@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,11 @@ import pytest
 from painted import BLUE, RED, paint
 from PIL import Image
 
+from sala.errors import SalaError
 from sala.labelling import DOUBTFUL, NONE_OF_THESE, SURE, Row, sort_copies, write_rows
+from sala.labelling.copies import folder_name
 from sala.labelling.rows import Columns, Thresholds
+from sala.names import FORMATS
 
 CAT = Row(Path("/photos/my cat.png"), "cat", 0.95, "dog", 0.2, True, SURE)
 JUNK = Row(Path("/photos/x,y.png"), "dog", 0.6, "", 0.9, False, NONE_OF_THESE)
@@ -51,7 +55,7 @@ def test_the_box_of_a_turned_photo_is_that_of_the_photo_as_it_is_shown(tmp_path:
         exif[0x0112] = orientation
         path = tmp_path / f"{orientation}.jpg"
         Image.new("RGB", (30, 20)).save(path, exif=exif)
-        content = json.loads(written("coco", Row(path, "cat", 0.9, "dog", 0.1, False, SURE)))
+        content = json.loads(written("coco", row(path)))
         (image,), (annotation,) = content["images"], content["annotations"]
         assert annotation["bbox"] == box and [image["width"], image["height"]] == box[2:]
 
@@ -67,8 +71,8 @@ def test_a_class_alone_has_no_runner_up() -> None:
 # copies
 
 
-def sure(path: Path) -> Row:
-    return Row(path, "cat", 0.9, "dog", 0.0, False, SURE)
+def row(path: Path, label: str = "cat", verdict: str = SURE) -> Row:
+    return Row(path, label, 0.9, "other", 0.1, False, verdict)
 
 
 def test_files_of_one_name_size_and_time_are_told_apart_by_their_content(tmp_path: Path) -> None:
@@ -78,7 +82,7 @@ def test_files_of_one_name_size_and_time_are_told_apart_by_their_content(tmp_pat
         path.parent.mkdir()
         path.write_bytes(content)
         os.utime(path, (1_000_000_000, 1_000_000_000))
-    done = sort_copies(map(sure, paths), tmp_path / "sorted")
+    done = sort_copies(map(row, paths), tmp_path / "sorted")
     assert (done.placed, done.n_there) == ({"cat": 2}, 0)
     assert [path.read_bytes() for path in sorted((tmp_path / "sorted" / "cat").iterdir())] == [
         b"and other",
@@ -89,14 +93,14 @@ def test_files_of_one_name_size_and_time_are_told_apart_by_their_content(tmp_pat
 def test_a_copy_has_the_time_of_the_photo(tmp_path: Path) -> None:
     path = paint(tmp_path / "x.png", RED)
     os.utime(path, (1_000_000_000, 1_000_000_000))
-    sort_copies([sure(path)], tmp_path / "sorted")
+    sort_copies([row(path)], tmp_path / "sorted")
     assert (tmp_path / "sorted" / "cat" / "x.png").stat().st_mtime == 1_000_000_000
 
 
 def test_a_link_to_a_file_that_was_named_from_here_leads_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paint(tmp_path / "pool" / "x.png", RED)
     monkeypatch.chdir(tmp_path)
-    sort_copies([sure(Path("pool/x.png"))], Path("sorted"), link=True)
+    sort_copies([row(Path("pool/x.png"))], Path("sorted"), link=True)
     link = tmp_path / "sorted" / "cat" / "x.png"
     assert link.is_symlink() and link.read_bytes() == (tmp_path / "pool" / "x.png").read_bytes()
 
@@ -114,9 +118,9 @@ def test_where_there_are_no_hard_links_copies_are_made_and_nothing_is_overwritte
 
     monkeypatch.setattr(os, "link", no_links)
     x, y = (paint(tmp_path / "pool" / f"{name}.png", colour) for name, colour in (("x", RED), ("y", BLUE)))
-    sort_copies([sure(x)], tmp_path / "sorted")
+    sort_copies([row(x)], tmp_path / "sorted")
     assert (tmp_path / "sorted" / "cat" / "x.png").read_bytes() == x.read_bytes()
-    sort_copies([sure(y)], tmp_path / "sorted")
+    sort_copies([row(y)], tmp_path / "sorted")
     assert taken.read_bytes() == b"theirs"
     assert (taken.parent / "y-2.png").read_bytes() == y.read_bytes()
     assert sorted(path.name for path in taken.parent.iterdir()) == ["x.png", "y-2.png", "y.png"]  # nothing half done
@@ -124,7 +128,66 @@ def test_where_there_are_no_hard_links_copies_are_made_and_nothing_is_overwritte
 
 def test_what_is_doubtful_is_apart_from_its_class(tmp_path: Path) -> None:
     path = paint(tmp_path / "x.png", RED)
-    sort_copies([Row(path, "cat", 0.6, "dog", 0.0, False, DOUBTFUL)], tmp_path / "sorted")
+    sort_copies([row(path, verdict=DOUBTFUL)], tmp_path / "sorted")
     assert [p.relative_to(tmp_path).as_posix() for p in (tmp_path / "sorted").rglob("*.png")] == [
         "sorted/doubtful/x.png"
     ]
+
+
+def test_equal_names_from_two_folders_are_numbered_and_links_are_links(tmp_path: Path) -> None:
+    rows = [row(paint(tmp_path / "pool" / part / "x.png", colour), "cat") for part, colour in (("a", RED), ("b", BLUE))]
+    rows += [row(rows[0].path, "cat", DOUBTFUL), row(rows[0].path, "cat", NONE_OF_THESE)]
+    done = sort_copies(rows, tmp_path / "sorted", link=True)
+    assert done.placed == {"cat": 2, "doubtful": 1, "none-of-these": 1}
+    assert (tmp_path / "sorted" / "cat" / "x-2.png").readlink() == rows[1].path.resolve()
+
+
+def test_a_long_name_that_is_taken_is_cut_for_its_number(tmp_path: Path) -> None:
+    name = "x" * 251 + ".png"
+    rows = [row(paint(tmp_path / part / name, colour), "cat") for part, colour in (("a", RED), ("b", BLUE))]
+    assert sort_copies(rows, tmp_path / "sorted").placed == {"cat": 2}
+
+
+def test_nothing_is_written_outside_the_folder(tmp_path: Path) -> None:
+    source = paint(tmp_path / "pool" / "x.png", RED)
+    target = tmp_path / "deep" / "sorted"
+    sort_copies([row(source, name) for name in ("../up", "/etc/x", "..", ".", "a/../../b", "", "\0")], target)
+    assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")} == {"pool", "deep"}
+    assert len(list(target.glob("*/x.png"))) == 7 and [p.name for p in (tmp_path / "deep").iterdir()] == ["sorted"]
+    (target / "cat").symlink_to(tmp_path)
+    with pytest.raises(SalaError, match="is not a folder of its own"):
+        sort_copies([row(source, "cat")], target)
+    assert not (tmp_path / "x.png").exists()
+
+
+def test_class_names_become_folder_names_that_differ_and_are_safe() -> None:
+    assert folder_name("grand piano") == "grand piano" and folder_name("日本") == "日本"
+    names = ["a/b", "a%2Fb", "a\\b", "..", ".", "CON", "con.x", "doubtful", "none-of-these", "x.", "x ", "x", "", "-r", "~",
+             "long" * 100, "long" * 101, "a\nb", "<b>", "a:b", "*"]  # fmt: skip
+    made = [folder_name(name) for name in names]
+    assert len(set(made)) == len(names)
+    assert all(re.fullmatch(r"[^/\\:*?\"<>|\n. -][^/\\:*?\"<>|\n]*", name) for name in made)
+    assert all(len(name.encode()) <= 120 for name in made) and not {"doubtful", "none-of-these"} & set(made)
+
+
+def test_coco_ids_belong_together_and_junk_has_no_annotation(tmp_path: Path) -> None:
+    paths = [paint(tmp_path / f"{i}.png", RED) for i in range(3)]
+    file = io.StringIO()
+    rows = [row(paths[0], "cat"), row(paths[1], "dog", NONE_OF_THESE), row(paths[2], "dog", DOUBTFUL)]
+    assert write_rows(rows, file, "coco", ("cat", "dog")) == 3
+    content = json.loads(file.getvalue())
+    assert content["categories"] == [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}]
+    assert [(image["id"], image["width"], image["height"]) for image in content["images"]] == [
+        (i, 12, 9) for i in (1, 2, 3)
+    ]
+    annotations = [(a["id"], a["image_id"], a["category_id"], a["bbox"]) for a in content["annotations"]]
+    assert annotations == [(1, 1, 1, [0, 0, 12, 9]), (2, 3, 2, [0, 0, 12, 9])]
+    assert all(a["score"] == pytest.approx(0.81) for a in content["annotations"])
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_rows_are_a_valid_file(form: str) -> None:
+    file = io.StringIO()
+    write_rows([], file, form, ("cat",))
+    if form != "csv":
+        json.loads(file.getvalue())

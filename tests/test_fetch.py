@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from sala import fetch as fetch_module
 from sala.cli import main
-from sala.data import fetch as fetch_module
 from sala.data import omniglot
-from sala.data.fetch import CHUNK, Download, fetch
 from sala.errors import SalaError
+from sala.fetch import CHUNK, Download, fetch
 
 CONTENT = bytes(range(256)) * 1024  # 256 KiB: several chunks
 FILE = Download("a.zip", hashlib.md5(CONTENT).hexdigest())

@@ -13,9 +13,10 @@ import torch
 from pools import blobs, task
 
 from sala.belonging import Belonging, pulled, trusted
-from sala.engine import EngineConfig, LabelModel, fit_labels, label_next
+from sala.engine import EngineConfig, LabelModel, fit_labels
 from sala.errors import SalaError
 from sala.known import known_by
+from sala.labelmodel import label_next
 from sala.points import normalised
 from sala.refining import refine, refined_by
 from sala.variation import Variation, variation_of

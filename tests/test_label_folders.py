@@ -9,17 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from pages import open_session
-from painted import GREEN, RED, MeanColour, paint, painted_folders
+from painted import GREEN, RED, MeanColour, paint
 
 from sala.labelling import label_folders
 from sala.labelling.fit import describe_encoder
 from sala.labelling.folders import image_files
 from sala.labelling.predict import predict_files
-
-
-@pytest.fixture
-def painted(tmp_path: Path) -> tuple[Path, Path]:
-    return painted_folders(tmp_path)
 
 
 def test_copies_that_come_before_do_not_change_what_to_label_next(painted: tuple[Path, Path]) -> None:

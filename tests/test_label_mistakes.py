@@ -15,27 +15,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from painted import RED, MeanColour, invoke, know_colour, labels, paint, painted_folders, refusal, sala
+from painted import RED, MeanColour, folders_painted, invoke, labels, paint, refusal, sala  # noqa: F401  (fixture)
 from safetensors.torch import load_file, save_file
 
 from sala.checkpoint import load_checkpoint, save_checkpoint
-from sala.engine import FORMAT, LabelModel
 from sala.errors import SalaError
 from sala.labelling import label_folders
 from sala.labelling.folders import image_files
+from sala.labelmodel import FORMAT, LabelModel
 from sala.wording import counted
 
 COLOUR = ("--encoder", "colour")
-
-
-@pytest.fixture(autouse=True)
-def _colour_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    know_colour(monkeypatch)
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> tuple[Path, Path]:
-    return painted_folders(tmp_path)
 
 
 @pytest.fixture
@@ -162,8 +152,8 @@ def test_places_that_may_not_be_written_are_refused_before_the_work(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sala.cli_label.label_folders", never)
-    monkeypatch.setattr("sala.cli_label.predict_files", never)
+    monkeypatch.setattr("sala.labelling.label_folders", never)
+    monkeypatch.setattr("sala.labelling.predict_files", never)
     (tmp_path / "shut").mkdir()
     (tmp_path / "out" / "labels.csv").mkdir(parents=True)
     locked(tmp_path / "shut")
@@ -249,8 +239,7 @@ def test_one_is_not_spoken_of_as_many(folders: tuple[Path, Path], model: Path, t
 STOPPED = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell leaves out for what runs behind
-from sala import cli
-from sala.encoders import networks
+from sala import cli, encoders
 
 class Slow:
     name, identity, image_size, mode = "slow", "slow-stopped", 8, "RGB"
@@ -262,8 +251,7 @@ class Slow:
             os.kill(os.getpid(), signal.SIGINT)
         return images.mean((1, 2)).astype("float32")
 
-import sala.cli_label
-sala.cli_label.open_encoder = lambda which: Slow()
+encoders.open_encoder = lambda which: Slow()
 cli.main()
 """
 

@@ -12,7 +12,7 @@ from painted import MeanColour, painted_folders
 from sala.engine import HeldOut
 from sala.labelling import label_folders
 from sala.labelling.fit import Labelling
-from sala.labelling.report import percent, report
+from sala.labelling.report import percent, reliability_bins, report, wilson
 from sala.labelling.rows import Columns, Thresholds
 
 BLUE, GREEN, RED = range(3)
@@ -100,3 +100,13 @@ def test_how_many_left_out_images_came_out_right_is_said(page: str) -> None:
 
 def test_no_share_is_shown_as_more_than_it_is() -> None:
     assert [percent(share) for share in (0.0, 0.899, 0.9899, 0.99, 1.0)] == ["0%", "89%", "98%", "> 99%", "> 99%"]
+
+
+def test_the_reliability_of_left_out_images_is_by_groups_of_equal_size() -> None:
+    p = np.linspace(0.5, 1, 16, dtype=np.float32)
+    held_out = HeldOut(np.stack([p, 1 - p], 1), np.array([1] * 4 + [0] * 12), np.zeros(16, np.float32))
+    low, high = reliability_bins(held_out)
+    assert low[1] == 0.5 and high[1] == 1.0 and low[4] == high[4] == 8
+    assert low[2] < 0.5 < low[3] and high[2] < 1.0 == high[3]
+    assert reliability_bins(HeldOut(np.zeros((0, 2), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))) == []
+    np.testing.assert_allclose(wilson(5, 10), (0.2366, 0.7634), atol=1e-4)

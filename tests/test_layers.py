@@ -10,12 +10,15 @@ import sala
 ROOT = Path(sala.__file__).parent
 # A room imports only rooms before it in this list.
 ORDER = [
-    "errors", "wording", "heap", "cache", "ranks", "episode", "data", "protocol", "jit", "jit_first", "jit_draw", "jit_task",
+    "errors", "wording", "names", "paper", "fetch",
+    "heap", "cache", "ranks", "episode", "data", "protocol", "jit", "jit_first", "jit_draw", "jit_task",
     "kernels", "sampler", "backbones", "stages", "methods", "evaluate", "checkpoint", "train", "runconfig", "runlog",
-    "runs", "trained", "encoders", "modelfile", "belonging", "points", "aside", "refining", "known", "variation", "engine",
+    "runs", "trained", "encoders", "modelfile", "belonging", "points", "aside", "refining", "known", "variation", "labelmodel",
+    "engine",
     "estimator", "samples", "report", "figures", "page", "labelling", "collection", "journal", "session", "projection",
     "downloads", "guard", "pictures", "messages", "serve", "reproduce", "records", "sweep", "tables", "publish", "demo",
-    "bench", "bench_scale", "console", "watching", "cli_data", "cli_methods", "cli_bench", "cli_label", "cli_reproduce",
+    "bench", "bench_scale", "console", "watching", "sweep_view",
+    "cli_data", "cli_methods", "cli_bench", "cli_label", "cli_reproduce",
     "cli_serve", "cli_train", "cli_evaluate", "cli_demo", "cli", "__main__",
 ]  # fmt: skip
 # methods know tensors only: no dataset, no sampler, no protocol

@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from sala.data.files import Tree, decode
-from sala.encoders import Encoder, open_encoder
+from sala.encoders import Encoder
 from sala.encoders.lite import (
     LITE,
     Block,
     EfficientNetLite,
     SameConv,
     fold,
-    lite_weights,
     load_lite,
     round_channels,
 )
@@ -45,15 +44,6 @@ def test_channels_are_rounded_to_eights(wanted: float, channels: int) -> None:
 def test_the_sizes_of_the_family_build(name: str) -> None:
     with torch.inference_mode():
         assert EfficientNetLite(LITE[name])(torch.zeros(1, 3, 64, 64)).shape == (1, 1280)
-
-
-@pytest.fixture(scope="module")
-def lite0() -> Encoder:
-    try:
-        lite_weights("lite0")
-    except SalaError as error:
-        pytest.skip(str(error))
-    return open_encoder("lite0")
 
 
 def test_photos_of_one_class_are_alike(lite0: Encoder, real_data: Path) -> None:

@@ -56,6 +56,13 @@ def count(page: Any, number: int) -> int:
     return int(page.locator(f'.class[data-class="{number}"] .count').inner_text())
 
 
+def rename(page: Any, number: int, name: str) -> None:
+    page.locator(f'.class[data-class="{number}"] .pick').hover()
+    page.locator(f'.class[data-class="{number}"] .rename').click()
+    page.keyboard.type(name)
+    page.keyboard.press("Enter")
+
+
 def settled(page: Any, version: int) -> None:
     """Wait until the page shows this version, saved and fitted."""
     page.wait_for_function(
@@ -107,10 +114,7 @@ def test_the_page_in_a_browser(page: Any, tmp_path: Path) -> None:
     tile(page, "green-0.png").drag_to(page.locator('.class[data-class="2"]'))
     settled(page, 5)
     page.wait_for_function("() => Number(document.querySelector('.class[data-class=\"2\"] .count').textContent) >= 10")
-    page.locator('.class[data-class="2"]').hover()
-    page.locator('.class[data-class="2"] .rename').click()
-    page.keyboard.type("leaf")
-    page.keyboard.press("Enter")
+    rename(page, 2, "leaf")
     settled(page, 6)
     page.wait_for_function("() => document.querySelector('.class[data-class=\"2\"] .name').textContent === 'leaf'")
 
@@ -240,10 +244,7 @@ def test_names_of_any_kind_are_shown_as_text(folders: tuple[Path, Path]) -> None
         image.dblclick()
         assert page.locator("#viewer h2").text_content() == f"{names[-1]}.png"
         page.click("#viewer .close")
-        page.locator('.class[data-class="0"] .pick').hover()
-        page.locator('.class[data-class="0"] .rename').click()
-        page.keyboard.type("\"'><svg onload=alert(1)>")
-        page.keyboard.press("Enter")
+        rename(page, 0, "\"'><svg onload=alert(1)>")
         settled(page, 2)
         assert "\"'><svg onload=alert(1)>" in page.locator(".class .name").all_inner_texts()
 

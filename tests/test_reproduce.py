@@ -19,9 +19,10 @@ from sala import tables
 from sala.data import ImageStore
 from sala.errors import SalaError
 from sala.evaluate import Result
+from sala.paper import ARMS, MODULES, TABLES, WITH, WITHOUT
 from sala.protocol import PROTOCOLS
 from sala.records import Record, read_record, record_path
-from sala.reproduce import ARMS, MODULES, TABLES, WITH, WITHOUT, Cell, Run, cells_of, check_names
+from sala.reproduce import Cell, Run, cells_of, check_names
 from sala.runconfig import read_config
 from sala.sweep import Job, check_jobs, plan
 from sala.tables import Column, Entry

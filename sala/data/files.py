@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from sala.errors import SalaError
+from sala.wording import printable
 
 # odd metadata is not an error. Once for the process: images are decoded by many threads, and filters are not a thread's own
 warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
@@ -118,11 +119,6 @@ def unreadable(where: object, error: OSError) -> SalaError:
     repairs = {PermissionError: "allow this user to read it", FileNotFoundError: "put it there"}
     repair = repairs.get(type(error), "get a fresh copy of it")
     return SalaError(f"{where} cannot be read ({error.strerror or error}); {repair}")
-
-
-def printable(name: str) -> str:
-    """A file's name fit for a message: what would steer the terminal or break the line is escaped."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
 
 
 def read_csv(path: Path) -> list[list[str]]:

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sala.data.files import Tree, open_image, printable, resize
+from sala.data.files import Tree, open_image, resize
 from sala.encoders.base import Encoder, Features
 from sala.encoders.cache import FeatureCache, content_hash
 from sala.encoders.ready import ReadyFeatures
 from sala.errors import SalaError
-from sala.wording import counted
+from sala.wording import counted, printable
 
 BATCH = 32  # images
 MIN_SIDE = 8  # pixels of an image's shorter side: letters of 28 and icons of 16 are images, lines and dots are not

@@ -21,13 +21,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sala.data.files import printable
 from sala.encoders.base import Encoder, Features, Images, file_hash
 from sala.encoders.lite import LITE, N_FEATURES, lite_weights, load_lite
 from sala.encoders.ready import ReadyFeatures
 from sala.errors import SalaError
 from sala.runconfig import read_config, run_folder, shipped_runs
 from sala.trained import load
+from sala.wording import printable
 
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 TORCHSCRIPT_SUFFIXES = {".pt", ".pth", ".ts", ".torchscript"}

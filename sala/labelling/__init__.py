@@ -12,12 +12,13 @@ followed. No image is fatal.
 """
 
 from sala.labelling.copies import sort_copies
-from sala.labelling.exports import FORMATS, label_studio_config, write_rows, write_set_aside, written_whole
+from sala.labelling.exports import label_studio_config, write_rows, write_set_aside, written_whole
 from sala.labelling.fit import Labelling, label_folders
 from sala.labelling.folders import image_files
 from sala.labelling.predict import encoder_of, predict_files
 from sala.labelling.report import write_report
 from sala.labelling.rows import DOUBTFUL, NONE_OF_THESE, SURE, Row
+from sala.names import FORMATS
 
 __all__ = [
     "DOUBTFUL",

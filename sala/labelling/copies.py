@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path, PurePath
 
-from sala.data.files import printable
 from sala.errors import SalaError
 from sala.labelling.rows import DOUBTFUL, NONE_OF_THESE, SURE, Row
+from sala.wording import printable
 
 MAX_NAME = 120  # bytes of a folder's name; file systems allow 255
 # what some file system or shell does not take, and the sign of escaping itself

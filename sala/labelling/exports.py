@@ -20,6 +20,7 @@ from sala.data.files import IMAGE_FORMATS
 from sala.errors import SalaError
 from sala.labelling.folders import NO_CLASS, as_text
 from sala.labelling.rows import NONE_OF_THESE, Row
+from sala.names import FORMATS
 
 HEADER = ("path", "label", "probability", "runner_up", "none_of_these", "used_for_refinement", "verdict")
 
@@ -29,7 +30,7 @@ def write_rows(rows: Iterable[Row], file: TextIO, form: str, classes: Sequence[s
     if form not in FORMATS:
         raise SalaError(f"a format is one of {', '.join(FORMATS)}; got {form!r}")
     counted = _Counted(rows)
-    FORMATS[form](counted, file, classes)
+    WRITERS[form](counted, file, classes)
     return counted.n
 
 
@@ -191,8 +192,6 @@ def _write_array(items: Iterable[str], file: TextIO) -> None:
     file.write("\n]")
 
 
-FORMATS: dict[str, Callable[[Iterable[Row], TextIO, Sequence[str]], None]] = {
-    "csv": write_csv,
-    "label-studio": write_label_studio,
-    "coco": write_coco,
-}
+WRITERS: dict[str, Callable[[Iterable[Row], TextIO, Sequence[str]], None]] = dict(
+    zip(FORMATS, (write_csv, write_label_studio, write_coco), strict=True)
+)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.data.files import printable
 from sala.encoders import EmbeddedFiles, EmbedProgress, Encoder, embed_files
 from sala.engine import Fitted, HeldOut, LabelModel, fit_labels
 from sala.errors import SalaError
@@ -26,6 +25,7 @@ from sala.labelling.folders import (
     read_examples,
 )
 from sala.labelling.rows import Columns, Row, Thresholds, columns_of, find_thresholds
+from sala.wording import printable
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.data.files import IMAGE_SUFFIXES, printable, unreadable
+from sala.data.files import IMAGE_SUFFIXES, unreadable
 from sala.errors import SalaError
-from sala.wording import counted
+from sala.wording import counted, printable
 
 # images that we cannot open: they are reported, where other files are passed over
 FOREIGN_SUFFIXES = {".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".cr2", ".nef", ".arw", ".dng"}

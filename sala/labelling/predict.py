@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from sala.data.files import printable
 from sala.encoders import Encoder, embed_files, open_encoder
 from sala.encoders.cache import FeatureCache
 from sala.encoders.networks import TORCHSCRIPT_SUFFIXES
@@ -15,6 +14,7 @@ from sala.engine import LabelModel
 from sala.errors import SalaError
 from sala.labelling.folders import image_files
 from sala.labelling.rows import Row, Thresholds, columns_of
+from sala.wording import printable
 
 BATCH = 256  # images
 

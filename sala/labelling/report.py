@@ -11,13 +11,13 @@ import numpy as np
 
 from sala import figures, page
 from sala.checkpoint import write_atomically
-from sala.data.files import Tree, open_image, printable
+from sala.data.files import Tree, open_image
 from sala.engine import HeldOut
 from sala.errors import SalaError
 from sala.labelling.fit import Labelling
 from sala.labelling.folders import as_text
 from sala.labelling.rows import DOUBTFUL, NONE_OF_THESE, SURE, Row
-from sala.wording import counted
+from sala.wording import counted, printable
 
 MAX_OF_CLASS, MAX_IN_ALL, MAX_NEXT, MAX_SET_ASIDE = 60, 2_000, 24, 200  # pictures or lines
 THUMBNAIL = 120  # pixels
