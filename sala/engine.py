@@ -38,25 +38,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sala.errors import SalaError
-from sala.known import known_by
 from sala.labelmodel import EngineConfig, LabelModel, PoolLabels
+from sala.leftout import MAX_LABELLED, POOL_SAMPLE, evenly, fit_probabilities, left_out
+from sala.linear import linear_classifier
 from sala.points import Floats, centre_of, normalised, spread_of, to_tensor
-from sala.refining import Refined, anchored, in_larger_classes, refine, refined_by
-from sala.variation import Variation, no_variation, variation_of
+from sala.sorting import sorted_by
 
 __all__ = ["EngineConfig", "Fitted", "HeldOut", "LabelModel", "PoolLabels", "fit_labels"]
 
-VARIATION_SAMPLE = 1_000  # to 2,000 images of a pool by which it is told what those of a class differ in
 USUAL_LIKENESS, USUAL_CONTRAST = 0.50, 0.22  # of tasks in docs/practice.md
 USUAL_STRENGTH = 1.0  # and how many images that counts for
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Labelled images that were left out in turn, of classes with two or more: what is said of them then, and the truth.
-
-    Images of the pool that came to a class by them stay there, so they are told somewhat better than new images are, and the
-    more so the smaller the pool is."""
+    """Labelled images that were left out in turn, of classes with two or more: what is said of them then, and the truth."""
 
     probabilities: Floats  # [m, k]
     labels: NDArray[np.int64]  # [m]
@@ -99,32 +95,22 @@ def fit_labels(
         raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
     spread = spread_of([support, points], centre)
     support, points = (normalised(part, centre, spread) for part in (support, points))
-    found = refine(
-        points, support, y, n_steps=config.n_steps, sharpness=config.sharpness, labelled_weight=config.labelled_weight,
-        anchor=config.anchor,
-    )  # fmt: skip
-    known, none, left_out_none = known_by(found, points)
-    variation = no_variation(points)
-    if config.n_steps and config.n_directions:
-        variation = _variation(found, points, known.belonging.none_share, config.n_directions)
-        support, points = (variation.taken_out_of(part) for part in (support, points))
-        found = refined_by(found, points, support, 1 - none, sharpness=config.sharpness)
-    similarities = anchored(found.to_refined(points), points @ found.first.T - found.hubs, found.anchor)
-    held_out, rows = found.held_out(found.anchor) - found.anchor * found.hubs, in_larger_classes(y)
-    prior = temperature_prior(likeness(similarities, 1 - none), contrast(similarities, 1 - none), len(names), config)
-    beta = fit_temperature(held_out, y[rows], prior, config.prior_strength)
+    sample, plain = points[:: max(1, len(points) // POOL_SAMPLE)].clone(), support.clone()
+    found = sorted_by(points, support, y, config)
+    similarities, known = found.pool_similarities(), 1 - found.none
+    prior = temperature_prior(likeness(similarities, known), contrast(similarities, known), len(names), config)
+    left = left_out(plain, y, lambda kept: sorted_by(sample.clone(), plain[kept], y[kept], config))
+    beta, weight = fit_probabilities(left, prior, config.prior_strength, config.linear_weight)
+    some = evenly(y, MAX_LABELLED)
+    linear = weight * linear_classifier(found.refined.support[some], y[some])
+    refined = found.refined
     model = LabelModel(
-        names, centre, spread, known, variation, found.first, found.hubs, found.prototypes, found.anchor, beta, config
-    )
-    described = model._describe(points, similarities, none)
-    left_out = HeldOut((beta * held_out).softmax(-1).numpy(), y[rows].numpy(), left_out_none.numpy())
-    return Fitted(model, PoolLabels(**(vars(described) | {"used": found.used.numpy()})), left_out)
-
-
-def _variation(found: Refined, points: Tensor, none_share: float, n_directions: int) -> Variation:
-    """Of classes as a refinement found them; of a large pool in a regular sample."""
-    rows = slice(None, None, max(1, len(points) // VARIATION_SAMPLE))
-    return variation_of(points[rows], found.weights[rows], none_share, n_directions)
+        names, centre, spread, found.known, found.variation, refined.first, refined.hubs, refined.prototypes, linear,
+        refined.anchor, beta, config,
+    )  # fmt: skip
+    described = model._describe(found.points, similarities + found.points @ linear.T, found.none)
+    held_out = HeldOut((beta * left.logits(weight)).softmax(-1).numpy(), left.labels.numpy(), left.none.numpy())
+    return Fitted(model, PoolLabels(**(vars(described) | {"used": refined.used.numpy()})), held_out)
 
 
 def _checked_classes(
@@ -170,17 +156,3 @@ def temperature_prior(alike: float, differing: float, n_way: int, config: Engine
     a, b, c, d = config.prior
     log_beta = a + b * math.log(max(alike, 1e-3)) + c * math.log(max(differing, 1e-3)) + d * math.log(n_way)
     return min(max(math.exp(log_beta), 3.0), 60.0)  # the range that was seen
-
-
-def fit_temperature(similarities: Tensor, labels: Tensor, prior: float, strength: float) -> float:
-    """The inverse temperature with the highest likelihood on held-out similarities, drawn to a prior.
-
-    Minimises sum_s -log softmax(beta s)_y + strength / 2 (log beta - log prior)^2 over a grid; with no similarities
-    it is the prior.
-    """
-    grid = prior * torch.logspace(-0.8, 0.8, 161, dtype=torch.float64)
-    if not len(labels) or similarities.shape[1] < 2:
-        return prior
-    logits = grid[:, None, None] * similarities.double()
-    nll = -logits.log_softmax(-1)[:, torch.arange(len(labels)), labels].sum(-1)
-    return float(grid[(nll + strength / 2 * (grid / prior).log().square()).argmin()])

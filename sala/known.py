@@ -25,18 +25,14 @@ class Known:
         return self.belonging.none_of(points @ self.first.T, points @ self.refined.T, points @ self.others.T)
 
 
-def known_by(found: Refined, points: Tensor) -> tuple[Known, Tensor, Tensor]:  # [n, d] -> [n], [m]
-    """What a refinement tells of a pool; of its images, each without its own part in the prototypes of classes, and of
-    labelled ones that were left out in turn, the probability to be of no class."""
+def known_by(found: Refined, points: Tensor) -> tuple[Known, Tensor]:  # [n, d] -> [n]
+    """What a refinement tells of a pool; and of its images, each without its own part in the prototypes of classes, the
+    probability to be of no class."""
     first = Similarities(points @ found.first.T, found.held_out(1.0))
     refined = Similarities(found.to_refined(points), found.held_out(0.0))
     before = belonging(first, refined, len(found.support) / len(found.first))
     others = other_prototypes(points, before.none_of(first.pool, refined.pool, points[:, :0]))
-    rows = in_larger_classes(found.labels)
-    to_others = Similarities(points @ others.T, found.support[rows] @ others.T)
-    found_belonging = belonging_beside(before, first, refined, to_others)
-    none, left_out = (
-        found_belonging.none_of(getattr(first, part), getattr(refined, part), getattr(to_others, part))
-        for part in ("pool", "held_out")
-    )
-    return Known(found.first.clone(), found.prototypes, others, found_belonging), none, left_out
+    to_others = Similarities(points @ others.T, found.support[in_larger_classes(found.labels)] @ others.T)
+    after = belonging_beside(before, first, refined, to_others)
+    none = after.none_of(first.pool, refined.pool, to_others.pool)
+    return Known(found.first.clone(), found.prototypes, others, after), none

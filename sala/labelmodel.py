@@ -25,7 +25,7 @@ from sala.points import Floats, normalised, to_tensor
 from sala.refining import anchored
 from sala.variation import Variation
 
-FORMAT = 6
+FORMAT = 7
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,22 @@ class EngineConfig:
     )
     n_label_next: int = 50
     prior: tuple[float, float, float, float] = (3.37, 1.4, -1.11, -0.54)  # of the temperature: `temperature_prior`
-    prior_strength: float = 20.0  # of that prior against leave-one-out: so many labelled images
+    prior_strength: float = 5.0  # of that prior against left-out images: so many of these
+    linear_weight: float | None = None  # of a linear classifier beside the prototypes; None: as left-out images tell
 
     def check(self) -> None:
         """Refuse what no fit can be made with."""
         anchor = 0.0 if self.anchor is None else self.anchor
         whole: tuple[Any, ...] = (self.n_steps, self.n_directions)
-        real: tuple[Any, ...] = (self.sharpness, self.labelled_weight, anchor)
+        linear = 0.0 if self.linear_weight is None else self.linear_weight
+        real: tuple[Any, ...] = (self.sharpness, self.labelled_weight, anchor, linear)
         is_good = all(isinstance(x, Integral) and x >= 0 for x in whole)  # type: ignore[operator]
         is_good = is_good and all(isinstance(x, Real) and math.isfinite(x) for x in real)
-        if not is_good or min(self.sharpness, self.labelled_weight) <= 0 or not 0 <= anchor <= 1:
+        if not is_good or min(self.sharpness, self.labelled_weight) <= 0 or not 0 <= anchor <= 1 or linear < 0:
             raise ValueError(
                 "n_steps and n_directions are whole numbers from 0 on, sharpness and labelled_weight are above 0, anchor is "
-                f"0 to 1 or None; got {(*whole, *real[:2], self.anchor)}"
+                "0 to 1 or None, linear_weight is 0 or more or None; got "
+                f"{(*whole, *real[:2], self.anchor, self.linear_weight)}"
             )
 
 
@@ -81,6 +84,7 @@ class LabelModel:
     first: Tensor  # [k, d], of the labelled images alone
     hubs: Tensor  # [k], what similarities to these are lowered by
     refined: Tensor  # [k, d]
+    linear: Tensor  # [k, d], a linear classifier of the labelled images, as much as it counts beside the prototypes
     anchor: float  # share of the first prototypes in those that classify
     inverse_temperature: float
     config: EngineConfig = field(default_factory=EngineConfig)
@@ -97,7 +101,8 @@ class LabelModel:
             raise SalaError(f"features must be finite numbers; row {row} has some that are nan, infinite or too large")
         points = self.variation.taken_out_of(points)
         to_first = points @ self.first.T - self.hubs
-        return self._describe(points, anchored(points @ self.refined.T, to_first, self.anchor), none)
+        similarities = anchored(points @ self.refined.T, to_first, self.anchor) + points @ self.linear.T
+        return self._describe(points, similarities, none)
 
     def _describe(self, points: Tensor, similarities: Tensor, none: Tensor) -> PoolLabels:  # [n, d], [n, k], [n]
         p = (self.inverse_temperature * similarities).softmax(-1)
@@ -128,7 +133,7 @@ class LabelModel:
 
     def _parts(self) -> dict[str, Tensor]:
         known = {"known_first": self.known.first, "known_refined": self.known.refined, "others": self.known.others}
-        own = {name: getattr(self, name) for name in ("centre", "spread", "first", "hubs", "refined")}
+        own = {name: getattr(self, name) for name in ("centre", "spread", "first", "hubs", "refined", "linear")}
         return own | known | vars(self.variation)
 
     def _check(self) -> None:
@@ -170,6 +175,7 @@ class LabelModel:
                 tensors["first"],
                 tensors["hubs"],
                 tensors["refined"],
+                tensors["linear"],
                 anchor=float(note["anchor"]),
                 inverse_temperature=float(note["inverse_temperature"]),
                 config=config,

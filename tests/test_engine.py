@@ -19,7 +19,6 @@ from sala.engine import (
     Fitted,
     contrast,
     fit_labels,
-    fit_temperature,
     likeness,
     temperature_prior,
 )
@@ -61,7 +60,7 @@ def test_neither_scale_nor_place_of_features_matters() -> None:
 
 def test_without_steps_it_is_the_nearest_prototype() -> None:
     support, labels, pool, _ = task(noise=0.5)
-    fitted = fit_labels(support, labels, pool, config=EngineConfig(n_steps=0, anchor=0.0))
+    fitted = fit_labels(support, labels, pool, config=EngineConfig(n_steps=0, anchor=0.0, linear_weight=0.0))
     centre, spread = fitted.model.centre.numpy(), fitted.model.spread.numpy()
     x, s = ((p - centre) / spread for p in (pool, support))
     x, s = (p / np.linalg.norm(p, axis=1, keepdims=True) for p in (x, s))
@@ -130,14 +129,6 @@ def test_no_feature_counts_for_more_because_its_numbers_are_larger(monkeypatch: 
     assert right() > 0.9
     monkeypatch.setattr("sala.engine.spread_of", lambda parts, centre: torch.ones_like(centre))
     assert right() < 0.8
-
-
-def test_the_temperature_is_the_prior_without_evidence_and_follows_it_otherwise() -> None:
-    none = torch.zeros(0, 2)
-    assert fit_temperature(none, torch.zeros(0, dtype=torch.long), 12.0, 20.0) == 12.0
-    similar = torch.tensor([[0.1, 0.0]]).repeat(1000, 1)
-    labels = (torch.arange(1000) < 250).long()  # three in four are right: softmax(0.1 beta) = 3/4, beta = 10 log 3
-    assert fit_temperature(similar, labels, 8.0, 1e-6) == pytest.approx(10.99, rel=0.03)
 
 
 def test_likeness_is_that_of_images_which_seem_to_be_of_a_class() -> None:
@@ -248,14 +239,12 @@ def test_features_without_columns_are_refused() -> None:
         fit_labels(np.zeros((2, 0), np.float32), np.array([0, 1]), np.zeros((3, 0), np.float32))
 
 
-def test_what_is_said_of_the_pool_counts_hubs_and_so_does_what_is_held_out() -> None:
+def test_what_is_said_of_the_pool_counts_hubs() -> None:
     """With the first prototypes alone, so that hubs count in full."""
     support, labels, pool, _ = task(noise=0.5)
-    fitted = fit_labels(support, labels, pool, config=EngineConfig(anchor=1.0))
+    fitted = fit_labels(support, labels, pool, config=EngineConfig(anchor=1.0, linear_weight=0.0))
     model = fitted.model
-    found, points = found_again(fitted, support, labels, pool)
+    _, points = found_again(fitted, support, labels, pool)
     logits = model.inverse_temperature * (points @ model.first.T - model.hubs)
     np.testing.assert_allclose(fitted.pool.probabilities, logits.softmax(-1).numpy(), atol=1e-5)
-    logits = model.inverse_temperature * (found.held_out(1.0) - model.hubs)
-    np.testing.assert_allclose(fitted.held_out.probabilities, logits.softmax(-1).numpy(), atol=1e-5)
     assert model.hubs.abs().max() > 0.001

@@ -70,7 +70,7 @@ def test_the_fitted_pool_and_a_prediction_agree_but_for_an_images_own_part() -> 
     plain = fit_labels(support, labels, pool, config=EngineConfig(n_steps=0))
     np.testing.assert_allclose(plain.model.predict(pool).probabilities, plain.pool.probabilities, atol=1e-5)
     np.testing.assert_allclose(plain.model.predict(pool).none_score, plain.pool.none_score, atol=1e-5)
-    fitted = fit_labels(support, labels, pool)
+    fitted = fit_labels(support, labels, pool, config=EngineConfig(linear_weight=0.0))
     as_new = fitted.model.predict(pool)
     assert (as_new.label == fitted.pool.label)[fitted.pool.probabilities.max(1) > 0.8].all()
     assert (as_new.probabilities.max(1) >= fitted.pool.probabilities.max(1) - 1e-5)[fitted.pool.used].mean() > 0.95

@@ -14,7 +14,7 @@ ORDER = [
     "heap", "cache", "ranks", "episode", "data", "protocol", "jit", "jit_first", "jit_draw", "jit_task",
     "kernels", "sampler", "backbones", "stages", "methods", "evaluate", "checkpoint", "train", "runconfig", "runlog",
     "runs", "trained", "encoders", "modelfile", "belonging", "points", "aside", "refining", "known", "variation", "labelmodel",
-    "engine",
+    "sorting", "linear", "leftout", "engine",
     "estimator", "samples", "report", "figures", "page", "labelling", "collection", "journal", "session", "projection",
     "downloads", "guard", "pictures", "messages", "serve", "reproduce", "records", "sweep", "tables", "publish", "demo",
     "bench", "bench_scale", "console", "watching", "sweep_view",

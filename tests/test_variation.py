@@ -95,8 +95,9 @@ def test_what_all_classes_vary_in_does_not_hide_them() -> None:
 
     labels, truth = np.repeat(np.arange(4), 5), np.repeat(np.arange(4), 80)
     support, pool, new = written(labels), written(truth), written(truth)
-    fitted = fit_labels(support, labels, pool)
-    before = fit_labels(support, labels, pool, config=EngineConfig(n_directions=0))
+    fitted, before = (
+        fit_labels(support, labels, pool, config=EngineConfig(n_directions=n, linear_weight=0.0)) for n in (16, 0)
+    )
     assert (fitted.pool.label == truth).mean() > (before.pool.label == truth).mean() + 0.05
     assert (fitted.model.predict(new).label == truth).mean() > (before.model.predict(new).label == truth).mean() + 0.05
     assert np.array_equal(fitted.pool.none_score, before.pool.none_score)  # which is by points as they are
