@@ -23,7 +23,9 @@ a probability to be of any class at all, and moves the prototypes by the images 
 neighbours count, junk does not. Nothing assumes that classes are equally large, nor how much of the pool is junk; that
 share is estimated. What seems to be junk in the end gets prototypes of its own, which tell more of it (sala/known.py).
 What images of a class were then found to differ in is taken out of all points (sala/variation.py), and the classes are told
-apart by what remains, after one step more. Costs are linear in the pool.
+apart by what remains, after one step more. Labelled images of classes with two or more are left out in turn, and the pool
+is sorted anew without them (sala/leftout.py): that tells how sure one may be, and how much a linear classifier of the
+labelled images is to count beside the prototypes (sala/linear.py). Costs are linear in the pool.
 """
 
 from __future__ import annotations

@@ -49,17 +49,19 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labelled_weight: float = 2.0,
         anchor: float | None = None,
         n_directions: int = 16,
+        linear_weight: float | None = None,
     ):
         self.n_steps = n_steps
         self.sharpness = sharpness
         self.labelled_weight = labelled_weight
         self.anchor = anchor
         self.n_directions = n_directions
+        self.linear_weight = linear_weight
 
     def fit(self, X: Any, y: Any) -> SALAClassifier:
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: labels, and -1 for unlabelled rows")
-        config = EngineConfig(self.n_steps, self.sharpness, self.labelled_weight, self.anchor, self.n_directions)
+        config = EngineConfig(**self.get_params())
         X = validate_data(self, X, dtype=np.float32)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)

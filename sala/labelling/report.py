@@ -164,10 +164,11 @@ def _trust(labelling: Labelling, rows: Sequence[Row]) -> str:
     if n:
         n_right = int((held_out.probabilities.argmax(1) == held_out.labels).sum())
         how = (
-            f"Each of the {n} labelled images whose class has another was left out in turn and labelled from the rest: "
-            f"{n_right} of {n} came out right; a little too well, since images of the pool that came to a class by it stayed "
-            "there. The temperature that turns similarities into probabilities was fitted on "
-            "them, together with a prior from other data; it is one number, so they still tell whether it holds. "
+            f"Each of the {n} labelled images whose class has another was left out in turn, with some of other classes, and "
+            f"labelled from the rest and the pool: {n_right} of {n} came out right. With all of them labelled it should be "
+            "a little better. The temperature that turns similarities into probabilities, and how much a linear classifier "
+            "counts, were fitted on them, together with a prior from other data; these are two numbers, so left-out images "
+            "still tell whether they hold. "
             "No label of a pool image was used, for there is none."
         )
     else:
