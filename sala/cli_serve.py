@@ -59,6 +59,7 @@ def serve(
     if browser:
         threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
     _serve_until_asked(server)
+    server.rest()
     journal.close()
     console.err.print(f"ended; your labels are in {place}", markup=False)
 

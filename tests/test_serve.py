@@ -208,3 +208,36 @@ def test_kill_9_loses_nothing_that_was_shown_as_saved(folders: tuple[Path, Path]
         assert state["given"][4 + k] == 1
     assert "going on with" in said and "ended" in said
     assert process.returncode == 0
+
+
+def test_the_server_rests_when_the_fit_that_is_under_way_has_ended(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that still computes while Python ends would abort it."""
+    begun, may_end, done = threading.Event(), threading.Event(), []
+
+    def slow(*words: Any) -> Any:
+        begun.set()
+        may_end.wait()
+        done.append("fit")
+        raise SalaError("enough")
+
+    def ask_for_state() -> None:
+        with pytest.raises(SalaError, match="enough"):
+            session.snapshot()
+
+    monkeypatch.setattr(Session, "_fitted", slow)
+    server = PageServer(session, port=0)
+    server.server_close()
+    fitting = threading.Thread(target=ask_for_state)
+    fitting.start()
+    begun.wait()
+    resting = threading.Thread(target=lambda: (server.rest(), done.append("rest")))
+    resting.start()
+    may_end.set()
+    fitting.join()
+    resting.join()
+    assert done == ["fit", "rest"]
+    threading.Thread(target=session.snapshot, daemon=True).start()  # waits for ever
+    threading.Thread(target=server.page_map.points, daemon=True).start()
+    assert done == ["fit", "rest"]
