@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import webbrowser
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -18,7 +17,7 @@ from rich.markup import escape
 from sala import console
 from sala.collection import embedded, list_images
 from sala.data.files import printable
-from sala.encoders import EmbedProgress, open_encoder
+from sala.encoders import open_encoder
 from sala.journal import Journal
 from sala.serve import PageServer, check_address
 from sala.session import Session
@@ -48,8 +47,8 @@ def serve(
     place = state or pool.resolve().with_name(f"{pool.resolve().name}.sala.jsonl")
     journal = Journal(place)
     check_address(host, port)
-    with console.counting("embedding") as report:
-        collection, features = embedded(collection, open_encoder(encoder), _reporting(report))
+    with console.embedding("embedding") as progress:
+        collection, features = embedded(collection, open_encoder(encoder), progress)
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))  # the browser and its pictures need the other cores
     session = Session(collection, features, journal)
     server = PageServer(session, host, port, title=printable(pool.resolve().name))
@@ -62,10 +61,6 @@ def serve(
     server.rest()
     journal.close()
     console.err.print(f"ended; your labels are in {place}", markup=False)
-
-
-def _reporting(report: Callable[[int, int], None]) -> Callable[[EmbedProgress], None]:
-    return lambda progress: report(progress.done, progress.total)
 
 
 def _tell(session: Session, place: Path) -> None:
