@@ -136,6 +136,12 @@ def _tell(result: Labelling, out: Path) -> None:
     n_none = sum(n for (_, kind), n in counts.items() if kind == NONE_OF_THESE)
     table.add_row("[dim]none of these[/]", "", f"{n_none:,}", "")
     console.out.print(table)
+    n_perhaps = sum(row.verdict == DOUBTFUL and row.none_of_these > 0.5 for row in result.rows())
+    if n_perhaps:
+        console.err.print(
+            f"doubtful images that are rather of none of these, but not surely enough to set them aside: {n_perhaps:,} "
+            "(a lower --precision sets more aside)"
+        )
     if not result.paths:
         console.warn("the pool has no image that can be read; the model is made all the same, for `sala predict`")
     if result.n_labelled_copies:

@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import webbrowser
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +18,6 @@ from sala.cli_label import Encoder
 from sala.wording import counted, printable
 
 if TYPE_CHECKING:
-    from sala.encoders import EmbedProgress
     from sala.serve import PageServer
     from sala.session import Session
 
@@ -53,8 +51,8 @@ def serve(
     place = state or pool.resolve().with_name(f"{pool.resolve().name}.sala.jsonl")
     journal = Journal(place)
     check_address(host, port)
-    with console.counting("embedding") as report:
-        collection, features = embedded(collection, open_encoder(encoder), _reporting(report))
+    with console.embedding("embedding") as progress:
+        collection, features = embedded(collection, open_encoder(encoder), progress)
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))  # the browser and its pictures need the other cores
     session = Session(collection, features, journal)
     server = PageServer(session, host, port, title=printable(pool.resolve().name))
@@ -64,12 +62,9 @@ def serve(
     if browser:
         threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
     _serve_until_asked(server)
+    server.rest()
     journal.close()
     console.err.print(f"ended; your labels are in {place}", markup=False)
-
-
-def _reporting(report: Callable[[int, int], None]) -> Callable[[EmbedProgress], None]:
-    return lambda progress: report(progress.done, progress.total)
 
 
 def _tell(session: Session, place: Path) -> None:

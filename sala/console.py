@@ -49,8 +49,8 @@ def embedding(description: str) -> Iterator[Callable[[EmbedProgress], None]]:
         def report(progress: EmbedProgress) -> None:
             notes = [(progress.n_cached, "from the cache"), (progress.n_set_aside, "set aside")]
             note = ", ".join(f"{n:,} {what}" for n, what in notes if n)
-            rate = bar.tasks[task].speed or 0.0
-            bar.update(task, completed=progress.done, total=progress.total, rate=rate, note=note)
+            bar.update(task, completed=progress.done, total=progress.total, note=note)
+            bar.update(task, rate=bar.tasks[task].speed or 0.0)  # with what has just been done
 
         yield report
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sala.errors import SalaError
+from sala.wording import printable
 
 try:
     import fcntl
@@ -31,7 +32,7 @@ class Journal:
     def __init__(self, path: Path):
         self.path, self._n_bytes = path, 0  # of whole lines
         is_new = not path.exists()
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
+        self._fd = _opened(path)
         try:
             self._lock()
             content = _read_all(self._fd)
@@ -78,6 +79,16 @@ class Journal:
             raise SalaError(
                 f"{self.path} is open in another `sala serve`; end that one or give another --state"
             ) from None
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
+    except OSError as error:
+        raise SalaError(
+            f"{printable(str(path))}, where each change is saved, cannot be written ({error.strerror or error}); name a file "
+            "in a folder that you may write to with --state"
+        ) from None
 
 
 def _line(event: dict[str, Any]) -> bytes:

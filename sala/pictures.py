@@ -55,3 +55,7 @@ class LazyMap:
             if self._points is None:
                 self._points = pool_map(self._session.features)
             return self._points
+
+    def rest(self) -> None:
+        """None is being computed when it returns, nor will be."""
+        self._lock.acquire()

@@ -65,6 +65,11 @@ class PageServer(ThreadingHTTPServer):
     def address(self) -> str:
         return self.guard.address
 
+    def rest(self) -> None:
+        """At the end, so that no thread computes while Python ends, by which PyTorch would abort it."""
+        self.session.rest()
+        self.page_map.rest()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A reader who hangs up is no news; anything else is a fault of ours."""
         if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):

@@ -157,6 +157,10 @@ class Session:
                 self.history = [*self.history[-199:], self._summary(self._snapshot)]
             return self._snapshot
 
+    def rest(self) -> None:
+        """No fit is under way when it returns, and none begins after it."""
+        self._fit.acquire()
+
     def _record(self, event: dict[str, Any]) -> int:
         self._journal.append(event)  # first: what fails here has not happened
         self._events = _with(self._events, event)

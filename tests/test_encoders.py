@@ -194,6 +194,65 @@ def test_an_onnx_file_is_an_encoder(tmp_path: Path) -> None:
     assert embedded.features.shape == (3, 3) and 0 <= embedded.features.min() <= embedded.features.max() <= 1
 
 
+# x half [4, 16, 16, 3] -> mean over height and width -> [4, 3]
+CHANNELS_LAST = base64.b64decode(
+    "CAgSADppCjIKAXgSAW8iClJlZHVjZU1lYW4qDQoEYXhlc0ABQAKgAQcqDwoIa2VlcGRpbXMYAKABAhIBZ1obCgF4EhYKFAgKEhAKAggECgIIEAoCCBAKAggD"
+    "YhMKAW8SDgoMCAoSCAoCCAQKAggDQgQKABAN"
+)
+# x [n, 3, 16, 16] -> mean over width -> [n, 3, 16]
+TOKENS = base64.b64decode(
+    "CAgSADptCjAKAXgSAW8iClJlZHVjZU1lYW4qCwoEYXhlc0ADoAEHKg8KCGtlZXBkaW1zGACgAQISAWdaHAoBeBIXChUIARIRCgMSAW4KAggDCgIIEAoCCBBi"
+    "GAoBbxITChEIARINCgMSAW4KAggDCgIIEEIECgAQDQ=="
+)
+# x [n, 3, 16, 16] -> GlobalAveragePool, times the three numbers in net.data -> [n, 3, 1, 1]
+WEIGHTS_BESIDE = base64.b64decode(
+    "CAg6rAEKGQoBeBIBbSIRR2xvYmFsQXZlcmFnZVBvb2wKDgoBbQoBdxIBbyIDTXVsEgFnKkAIAQgDCAEIARABQgF3ahQKCGxvY2F0aW9uEghuZXQuZGF0YWoL"
+    "CgZvZmZzZXQSATBqDAoGbGVuZ3RoEgIxMnABWhwKAXgSFwoVCAESEQoDEgFuCgIIAwoCCBAKAggQYhwKAW8SFwoVCAESEQoDEgFuCgIIAwoCCAEKAggBQgQK"
+    "ABAN"
+)
+PLAIN = '{"mean": [0, 0, 0], "std": [1, 1, 1]}'
+
+
+def test_an_onnx_file_may_want_channels_last_half_precision_and_a_fixed_number_of_images(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(CHANNELS_LAST)
+    (tmp_path / "net.json").write_text(PLAIN)
+    encoder = open_encoder(tmp_path / "net.onnx")
+    assert encoder.image_size == 16
+    images = np.zeros((6, 16, 16, 3), np.uint8)
+    images[..., 1] = np.arange(6)[:, None, None] * 51
+    expected = [[0, i / 5, 0] for i in range(6)]
+    np.testing.assert_allclose(encoder.embed(images), expected, atol=1e-2)
+
+
+def test_tokens_of_an_onnx_file_are_averaged(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(TOKENS)
+    (tmp_path / "net.json").write_text(PLAIN)
+    images = np.zeros((2, 16, 16, 3), np.uint8)
+    images[1, 5] = 255
+    expected = np.zeros((2, 16))
+    expected[1, 5] = 1
+    np.testing.assert_allclose(open_encoder(tmp_path / "net.onnx").embed(images), expected, atol=1e-6)
+
+
+def test_an_onnx_file_with_other_weights_in_the_file_beside_it_is_another_encoder(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").write_bytes(WEIGHTS_BESIDE)
+    (tmp_path / "net.json").write_text(PLAIN)
+    identities = []
+    for weights in ([1, 2, 3], [1, 2, 4]):
+        (tmp_path / "net.data").write_bytes(np.array(weights, np.float32).tobytes())
+        encoder = open_encoder(tmp_path / "net.onnx")
+        np.testing.assert_allclose(encoder.embed(np.full((1, 16, 16, 3), 255, np.uint8)), [weights], atol=1e-6)
+        identities.append(encoder.identity)
+    assert identities[0] != identities[1]
+
+
+def test_weights_without_their_network_are_told_from_torchscript(tmp_path: Path) -> None:
+    torch.save({"weight": torch.zeros(3)}, tmp_path / "net.pth")
+    with pytest.raises(SalaError, match=r"torch\.jit\.save") as caught:
+        open_encoder(tmp_path / "net.pth")
+    assert "miniz" not in str(caught.value) and len(str(caught.value)) < 300
+
+
 def test_a_run_folder_is_an_encoder(tmp_path: Path) -> None:
     folder = Path(sala.__file__).parent / "pretrained" / "omniglot-sala"
     encoder = open_encoder(folder)

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,15 @@ def test_a_line_of_the_table_is_as_documented() -> None:
         "/photos/my cat.png,cat,0.9500,dog,0.2000,true,sure\n"
         '"/photos/x,y.png",dog,0.6000,,0.9000,false,none-of-these\n'
     )
+
+
+def test_label_studio_is_given_no_path_that_it_would_not_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    below, above = json.loads(written("label-studio", *(replace(CAT, path=Path(p)) for p in ("a/x.png", "../a/x.png"))))
+    assert below["data"]["image"] == "/data/local-files/?d=a/x.png"
+    assert above["data"]["image"] == f"/data/local-files/?d={str(tmp_path)[1:]}/a/x.png"
+    assert above["data"]["path"] == "../a/x.png"
 
 
 def test_label_studio_is_told_what_an_image_is_put_down_as_and_how_surely() -> None:

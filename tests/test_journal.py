@@ -193,3 +193,8 @@ def test_a_first_line_that_was_cut_short_is_written_anew(tmp_path: Path) -> None
         (tmp_path / "state").write_bytes(whole[:n])
         Journal(tmp_path / "state").close()
         assert (tmp_path / "state").read_bytes() == whole
+
+
+def test_a_place_that_cannot_be_written_is_told_with_the_option_for_another(tmp_path: Path) -> None:
+    with pytest.raises(SalaError, match=r"away.state\.jsonl.*cannot be written.*--state"):
+        Journal(tmp_path / "away" / "state.jsonl")

@@ -22,6 +22,7 @@ from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.errors import SalaError
 from sala.labelling import label_folders
 from sala.labelling.folders import image_files
+from sala.labelling.rows import Thresholds
 from sala.labelmodel import FORMAT, LabelModel
 from sala.wording import counted
 
@@ -234,6 +235,21 @@ def test_one_is_not_spoken_of_as_many(folders: tuple[Path, Path], model: Path, t
     assert "\n1 image labelled\n" in f"\n{sala('predict', model, folders[1] / 'part0' / 'red0.png', *COLOUR).stderr}"
     (folders[1] / "x.png").touch()
     assert "set aside: 1 file, " in sala("label", *folders, "--out", tmp_path / "out", *COLOUR).stderr
+
+
+def test_how_many_are_rather_junk_is_told_where_they_are_not_set_aside(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> Thresholds:
+        return Thresholds(precision=0.9, none_of_these=2.0, sure=0.9)
+
+    monkeypatch.setattr("sala.labelling.fit.find_thresholds", never)
+    for i in range(3):
+        paint(folders[1] / f"white{i}.png", (250, 250, 250), i)
+    said = sala("label", *folders, "--out", tmp_path / "out", *COLOUR).stderr
+    rows = labels(tmp_path / "out" / "labels.csv")
+    n = sum(float(row["none_of_these"]) > 0.5 for row in rows)
+    assert n >= 3 and f"not surely enough to set them aside: {n} " in said
 
 
 STOPPED = """

@@ -249,6 +249,39 @@ def test_names_of_any_kind_are_shown_as_text(folders: tuple[Path, Path]) -> None
         assert "\"'><svg onload=alert(1)>" in page.locator(".class .name").all_inner_texts()
 
 
+def test_enter_confirms_also_after_a_click_on_a_button(page: Any) -> None:
+    """A button that was clicked has the focus, and Enter would press it again."""
+    session: Session = page.session
+    page.click('[data-view="next"]')
+    asked = int(page.locator(".tile.selected").get_attribute("data-id"))
+    predicted = int(session.snapshot().verdict()[asked])
+    page.keyboard.press("Enter")
+    settled(page, 1)
+    assert session.snapshot().given[asked] == predicted
+
+    first = int(page.locator(".tile.selected").get_attribute("data-id"))
+    wrong = 1 - int(session.snapshot().verdict()[first])
+    page.click(f'.class[data-class="{wrong}"] .pick')
+    settled(page, 2)
+    asked = int(page.locator(".tile.selected").get_attribute("data-id"))
+    predicted = int(session.snapshot().verdict()[asked])
+    page.keyboard.press("Enter")
+    settled(page, 3)
+    assert session.snapshot().given[[first, asked]].tolist() == [wrong, predicted]
+
+
+def test_what_may_be_junk_is_listed_below_what_was_set_aside(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sala.session.aside_threshold", lambda *_: 2.0)  # nothing is so surely junk
+    page.session.label([row_of(page.session, "green-3.png")], to=NONE)
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    page.click('[data-view="junk"]')
+    names = page.locator(".tile img").evaluate_all("all => all.map((one) => one.alt)")
+    assert names[0] == "green-3.png" and sorted(names) == [f"green-{i}.png" for i in range(10)]
+    assert page.locator("h3 small").all_inner_texts() == ["1", "9"]
+    assert page.inner_text('[data-view="junk"] small') == "1"
+
+
 def test_a_class_whose_adding_is_undone_is_left(page: Any) -> None:
     page.fill("#new-name", "leaf")
     page.click("#add-class button")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import io
 import os
+import re
 import signal
 import socket
 import threading
@@ -13,7 +15,9 @@ from typing import Any
 
 import pytest
 from pages import ask, end, running, start
+from rich.console import Console
 
+from sala.cli_serve import serve
 from sala.errors import SalaError
 from sala.serve import PageServer, check_address
 from sala.session import NONE, Session
@@ -208,3 +212,48 @@ def test_kill_9_loses_nothing_that_was_shown_as_saved(folders: tuple[Path, Path]
         assert state["given"][4 + k] == 1
     assert "going on with" in said and "ended" in said
     assert process.returncode == 0
+
+
+def test_the_server_rests_when_the_fit_that_is_under_way_has_ended(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that still computes while Python ends would abort it."""
+    begun, may_end, done = threading.Event(), threading.Event(), []
+
+    def slow(*words: Any) -> Any:
+        begun.set()
+        may_end.wait()
+        done.append("fit")
+        raise SalaError("enough")
+
+    def ask_for_state() -> None:
+        with pytest.raises(SalaError, match="enough"):
+            session.snapshot()
+
+    monkeypatch.setattr(Session, "_fitted", slow)
+    server = PageServer(session, port=0)
+    server.server_close()
+    fitting = threading.Thread(target=ask_for_state)
+    fitting.start()
+    begun.wait()
+    resting = threading.Thread(target=lambda: (server.rest(), done.append("rest")))
+    resting.start()
+    may_end.set()
+    fitting.join()
+    resting.join()
+    assert done == ["fit", "rest"]
+    threading.Thread(target=session.snapshot, daemon=True).start()  # waits for ever
+    threading.Thread(target=server.page_map.points, daemon=True).start()
+    assert done == ["fit", "rest"]
+
+
+def test_how_fast_images_are_embedded_is_shown(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=120)
+    monkeypatch.setattr("sala.console.err", terminal)
+    monkeypatch.setattr("sala.cli_serve._serve_until_asked", lambda server: server.server_close())
+    monkeypatch.setattr("sala.cli_serve.torch.set_num_threads", lambda n: None)
+    monkeypatch.setenv("SALA_CACHE", str(tmp_path / "cache"))
+    serve(*folders, port=0, encoder="omniglot-sala", browser=False)
+    assert re.search(r"34/34.* [1-9]\d* images/s", terminal.file.getvalue())  # type: ignore[attr-defined]

@@ -1,36 +1,21 @@
-"""The encoders that are networks: EfficientNet-Lite, our own runs, and ONNX or TorchScript files that a user has.
-
-A file of the user's is given images as `[n, 3, size, size]`, scaled to [0, 1] and then by ImageNet's mean and deviation.
-Where it wants something else, a JSON file beside it says so (`model.onnx` has `model.json`), each key optional:
-
-    {"image_size": 224, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
-
-Its first output must be features `[n, d]` or maps `[n, d, h, w]`, which are averaged.
-"""
+"""Which encoder a name, a folder or a file stands for; and those that are networks of ours: EfficientNet-Lite and runs."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sala.encoders.base import Encoder, Features, Images, file_hash
+from sala.encoders.foreign import TORCHSCRIPT_SUFFIXES, OnnxEncoder, TorchScriptEncoder, channels_first
 from sala.encoders.lite import LITE, N_FEATURES, lite_weights, load_lite
 from sala.encoders.ready import ReadyFeatures
 from sala.errors import SalaError
 from sala.runconfig import read_config, run_folder, shipped_runs
 from sala.trained import load
 from sala.wording import printable
-
-IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
-TORCHSCRIPT_SUFFIXES = {".pt", ".pth", ".ts", ".torchscript"}
 
 
 def open_encoder(which: str | Path | Encoder = "lite0") -> Encoder:
@@ -113,110 +98,3 @@ class RunEncoder:
             images = np.where(is_light, 255 - images, images)
         features: Features = self.method.embed_images(channels_first(images)).float().flatten(1).numpy()
         return features
-
-
-class TorchScriptEncoder:
-    """A TorchScript file. It holds a program: open only files that you trust."""
-
-    mode = "RGB"
-
-    def __init__(self, path: Path):
-        self.name, self.settings = path.name, read_settings(path)
-        self.image_size = self.settings.get("image_size", 224)
-        self.identity = f"torchscript-{identity_of(path, self.settings)}"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # newer PyTorch calls the format old
-            try:
-                self.network = torch.jit.load(str(path), map_location="cpu").eval()  # type: ignore[no-untyped-call]
-            except (RuntimeError, ValueError, OSError, EOFError) as error:
-                reason = str(error).strip().splitlines()[0]
-                raise SalaError(f"{path} is not a TorchScript file ({reason}); write it with torch.jit.save") from None
-
-    @torch.inference_mode()
-    def embed(self, images: Images) -> Features:
-        return checked_output(lambda x: self.network(x), standardised(images, self.settings), self.name)
-
-
-class OnnxEncoder:
-    """An ONNX file, run by onnxruntime on the CPU."""
-
-    mode = "RGB"
-
-    def __init__(self, path: Path):
-        try:
-            import onnxruntime
-        except ImportError:
-            raise SalaError(f"{path} needs onnxruntime; run pip install 'sala[onnx]'") from None
-        try:
-            self.session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-        except Exception as error:  # its errors share no base class
-            reason = str(error).strip().splitlines()[0]
-            raise SalaError(f"{path} is not a readable ONNX file ({reason}); export it again") from None
-        self.name, self.settings = path.name, read_settings(path)
-        self.input = self.session.get_inputs()[0]
-        size = self.input.shape[-1] if isinstance(self.input.shape[-1], int) else 224
-        self.image_size = self.settings.get("image_size", size)
-        self.identity = f"onnx-{identity_of(path, self.settings)}"
-
-    def embed(self, images: Images) -> Features:
-        x = standardised(images, self.settings).numpy()
-        one_by_one = self.input.shape[0] == 1  # exported for a single image
-        parts = np.split(x, len(x)) if one_by_one else [x]
-
-        def run(_: Tensor) -> Tensor:
-            outputs = [self.session.run(None, {self.input.name: part})[0] for part in parts]
-            return torch.from_numpy(np.concatenate(outputs))
-
-        return checked_output(run, torch.from_numpy(x), self.name)
-
-
-def channels_first(images: Images) -> Tensor:  # [n, h, w, c] -> [n, c, h, w]
-    return torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2)
-
-
-def standardised(images: Images, settings: dict[str, Any]) -> Tensor:
-    mean, std = (torch.tensor(settings.get(key, IMAGENET[key]))[:, None, None] for key in ("mean", "std"))
-    return ((channels_first(images).float() / 255 - mean) / std).contiguous()
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """What the JSON file beside a network says of its input."""
-    beside = path.with_suffix(".json")
-    if not beside.is_file():
-        return {}
-    try:
-        settings = dict(json.loads(beside.read_text(encoding="utf-8")))
-        size = settings.get("image_size", 224)
-        is_good = isinstance(size, int) and 8 <= size <= 1024
-        for key in ("mean", "std"):
-            is_good &= len([float(x) for x in settings.get(key, IMAGENET[key])]) == 3
-    except (OSError, ValueError, TypeError, RecursionError):
-        is_good = False
-    if not is_good:
-        raise SalaError(f'{beside} is not like {{"image_size": 224, "mean": [r, g, b], "std": [r, g, b]}}; mend it')
-    return settings
-
-
-def identity_of(path: Path, settings: dict[str, Any]) -> str:
-    """Of the weights and of how images are prepared for them."""
-    together = file_hash(path) + json.dumps(settings, sort_keys=True)
-    return hashlib.sha256(together.encode()).hexdigest()[:16]
-
-
-def checked_output(network: Callable[[Tensor], Any], x: Tensor, name: str) -> Features:
-    """Features `[n, d]` out of a network that we know nothing of."""
-    try:
-        out = network(x)
-    except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        raise SalaError(
-            f"{name} does not take images of {list(x.shape)} ({reason}); set image_size in its .json"
-        ) from None
-    out = out[0] if isinstance(out, tuple | list) else out
-    if isinstance(out, Tensor) and out.ndim == 4:
-        out = out.mean((-2, -1))
-    if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != len(x):
-        got = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise SalaError(f"{name} gives {got} for {len(x)} images; it must give features [n, d] or maps [n, d, h, w]")
-    features: Features = out.float().numpy()
-    return features

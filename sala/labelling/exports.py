@@ -122,7 +122,7 @@ def _task(row: Row) -> dict[str, object]:
     }
     score = row.none_of_these if is_none else row.confidence
     data = {
-        "image": "/data/local-files/?d=" + quote(os.fsencode(row.path).lstrip(b"/")),
+        "image": local_file(row.path),
         "path": as_text(row.path),
         "verdict": row.verdict,
         "probability": round(row.probability, 4),
@@ -130,6 +130,12 @@ def _task(row: Row) -> dict[str, object]:
         "none_of_these": round(row.none_of_these, 4),
     }
     return {"data": data, "predictions": [{"model_version": "sala", "score": round(score, 4), "result": [result]}]}
+
+
+def local_file(path: Path) -> str:
+    """Its address in Label Studio, which serves no path with `..` in it."""
+    place = os.path.abspath(path) if ".." in path.parts else path
+    return "/data/local-files/?d=" + quote(os.fsencode(place).lstrip(b"/"))
 
 
 def label_studio_config(classes: Sequence[str]) -> str:

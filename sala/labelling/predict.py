@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sala.encoders import Encoder, embed_files, open_encoder
 from sala.encoders.cache import FeatureCache
-from sala.encoders.networks import TORCHSCRIPT_SUFFIXES
+from sala.encoders.foreign import TORCHSCRIPT_SUFFIXES
 from sala.engine import LabelModel
 from sala.errors import SalaError
 from sala.labelling.folders import image_files

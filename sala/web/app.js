@@ -294,6 +294,13 @@ on("#viewer", "click", (event) => {
 });
 document.addEventListener("click", (event) => { if (!event.target.closest("#download summary")) $("#download").open = false; });
 
+// after a mouse's click on a button, keys are for the images again: Enter would press the button once more
+document.addEventListener("click", (event) => {
+  const tags = event.composedPath().map((at) => at.tagName); // the button itself may be drawn anew by now
+  if (!event.detail || !tags.includes("BUTTON") || $("dialog[open]") || document.activeElement?.tagName === "INPUT") return;
+  $(state.view.kind === "map" ? "#points" : "#scroller").focus({ preventScroll: true });
+});
+
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input") || !state.snap) return;
   const { key } = event;

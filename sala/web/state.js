@@ -64,7 +64,7 @@ export function groups() { // what the view lists
   const { kind } = state.view;
   if (kind === "doubtful") return [{ ids: withSelected(doubtful()) }];
   if (kind === "next") return [{ ids: withSelected(nextIds()) }];
-  if (kind === "junk") return [{ ids: junk().sort((a, b) => isGiven(a) - isGiven(b) || bySure(a, b)) }];
+  if (kind === "junk") return junkGroups();
   if (kind === "class") return classGroups(state.view.class);
   const { verdicts, snap } = state;
   const lists = snap.classes.map(() => []), aside = [], unknown = [];
@@ -80,6 +80,16 @@ export function groups() { // what the view lists
 function withSelected(ids) {
   const listed = new Set(ids);
   return [...[...state.selection].filter((id) => !listed.has(id) && !isGiven(id)), ...ids];
+}
+
+function junkGroups() {
+  const { snap, verdicts } = state;
+  const perhaps = poolIds((id) => !isGiven(id) && verdicts[id] !== NONE && snap.none[id] > 5000);
+  const parts = [
+    { title: "Set aside", ids: junk().sort((a, b) => isGiven(a) - isGiven(b) || bySure(a, b)) },
+    { title: "Perhaps none of these, not surely enough", ids: perhaps.sort((a, b) => snap.none[b] - snap.none[a] || a - b) },
+  ];
+  return parts.filter((part) => part.ids.length).map((part) => ({ ...part, colour: colour(NONE) }));
 }
 
 function classGroups(c) {

@@ -52,7 +52,7 @@ const HINTS = {
   all: "Click an image, then its class on the left; or press the class’s number, or drag the image there.",
   next: "The images whose labels would help most, in order. Press a class’s number, Enter if the prediction is right, 0 for none of these.",
   doubtful: "Less than SURE sure, the least sure first.",
-  junk: "Set aside as of none of the classes, the surest first. How many they are is an estimate: look through them.",
+  junk: "Of none of the classes, it seems: what was set aside and what may be, the surest first. An estimate: look through them.",
   class: "Your examples, then what is predicted, the least sure first.",
   map: "Alike images lie together, ringed points are labelled. Wheel to zoom, drag to move, click to select.",
 };
@@ -63,5 +63,5 @@ const BY_TOUCH = {
 };
 const EMPTY = {
   all: "The pool is empty.", next: "Nothing is left to ask: every image has a label.", doubtful: "No image is in doubt.",
-  junk: "Nothing was set aside.", class: "No image is in this class yet. Select one in another view, then this class.",
+  junk: "Nothing was set aside, and nothing is rather junk than of a class.", class: "No image is in this class yet. Select one in another view, then this class.",
 };
