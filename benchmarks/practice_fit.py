@@ -36,9 +36,11 @@ from sala.belonging import (
     second_best,
     trusted,
 )  # fmt: skip
-from sala.engine import EngineConfig, Fitted, contrast, fit_labels, likeness
-from sala.points import normalised, to_tensor
-from sala.refining import Refined, anchored, in_larger_classes, refine, refined_by
+from sala.engine import EngineConfig, contrast, fit_labels, likeness
+from sala.known import known_by
+from sala.points import centre_of, normalised, spread_of, to_tensor
+from sala.refining import in_larger_classes, refine
+from sala.sorting import sorted_by
 
 
 def choose(root: Path, n_draws: int, seed: int) -> None:
@@ -57,6 +59,7 @@ def choose(root: Path, n_draws: int, seed: int) -> None:
     variants |= {f"{n} steps": replace(base, n_steps=n) for n in (2, 5)}
     variants |= {f"{n} directions": replace(base, n_directions=n) for n in (0, 8, 32)}
     variants |= {f"anchor {a}": replace(base, anchor=a) for a in (0.0, 0.5)}
+    variants |= {f"linear weight {w}": replace(base, linear_weight=w) for w in (0.0, 0.5)}
     scores: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
     for p in ((1.0, 0, 0, 0), (0, 1.0, 0, 0), (0, 0, 1.0, 0)):
         mixed, of = mixtures(np.random.default_rng(0), features, names, dict.fromkeys(known, p), N_ROWS)
@@ -84,36 +87,22 @@ BETAS = np.logspace(np.log10(3), np.log10(60), 44)  # the range that `temperatur
 def terms_and_errors(draw: Draw) -> tuple[list[float], list[float]]:
     """What the prior goes by in a task (1, log likeness, log contrast, log k), and the calibration error of images of known
     classes by each of BETAS."""
-    parts = fitted_parts(draw)
-    found, points, known = parts.found, parts.points, 1 - torch.from_numpy(parts.fitted.pool.none_score)
-    similarities = anchored(found.to_refined(points), points @ found.first.T - found.hubs, found.anchor)
-    told = [max(f(similarities, known), 1e-3) for f in (likeness, contrast)]
+    points, support, labels = points_of(draw)
+    found = sorted_by(points, support, labels, EngineConfig())
+    similarities = found.pool_similarities()
+    told = [max(f(similarities, 1 - found.none), 1e-3) for f in (likeness, contrast)]
     of_class = draw.truth >= 0
     of_known, truth = similarities[torch.from_numpy(of_class)].double(), draw.truth[of_class]
     errors = [expected_calibration_error((beta * of_known).softmax(-1).numpy(), truth) for beta in BETAS]
     return [1.0, *np.log([*told, similarities.shape[1]])], errors
 
 
-@dataclass(frozen=True)
-class Parts:
-    """A fit, and what it is made of: the refinement by points as they are and that without variation, with these points."""
-
-    fitted: Fitted
-    plain: Refined
-    plain_points: torch.Tensor
-    found: Refined
-    points: torch.Tensor
-
-
-def fitted_parts(draw: Draw) -> Parts:
-    config = EngineConfig(n_label_next=0)
-    fitted = fit_labels(draw.support, draw.labels, draw.pool, config=config)
-    model, none = fitted.model, torch.from_numpy(fitted.pool.none_score)
-    points, support = (normalised(to_tensor(x), model.centre, model.spread) for x in (draw.pool, draw.support))
-    steps = {"n_steps": config.n_steps, "labelled_weight": config.labelled_weight, "sharpness": config.sharpness}
-    plain = refine(points, support, torch.from_numpy(draw.labels), **steps)
-    x, s = (model.variation.taken_out_of(part.clone()) for part in (points, support))
-    return Parts(fitted, plain, points, refined_by(plain, x, s, 1 - none, sharpness=config.sharpness), x)
+def points_of(draw: Draw) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The pool's and the labelled images', and their labels."""
+    support, pool, labels = to_tensor(draw.support), to_tensor(draw.pool), torch.from_numpy(draw.labels)
+    centre = centre_of(support, labels, pool)
+    spread = spread_of([support, pool], centre)
+    return normalised(pool, centre, spread), normalised(support, centre, spread), labels
 
 
 def averaged_with_neighbours(errors: np.ndarray) -> np.ndarray:  # [n, b] -> [n, b]
@@ -178,8 +167,11 @@ def fit_temperature_prior(root: Path, n_draws: int, seed: int) -> None:
 
 def fit_none(root: Path, n_draws: int, seed: int) -> None:
     """The coefficients of sala/belonging.py: of the draws of even number; the others tell what they are worth."""
-    sets = {name: [pool_of(draw, COUNTS[name]) for draw in made] for name, made in tasks(root, n_draws, seed).items()}
-    to_fit = {name: [pool for pool in pools[::2] if pool.is_junk.any()] for name, pools in sets.items()}
+    sets = tasks(root, n_draws, seed)
+    to_fit = {
+        name: [pool_of(draw, COUNTS[name]) for draw in made[::2] if (draw.truth < 0).any()]
+        for name, made in sets.items()
+    }
     both = [*to_fit["photos"], *to_fit["characters"]]
     kinds = {
         "ONE_CLASS": (to_fit["photos"], lambda pool: pool.n_way == 1),  # with characters it was worse, on them too
@@ -193,17 +185,16 @@ def fit_none(root: Path, n_draws: int, seed: int) -> None:
     for name, coefficients in fitted.items():
         setattr(sala.belonging, name, coefficients)
     shapes = {
-        "all": lambda pool: True, "1 shot": lambda pool: pool.described.n_shot == 1,
-        "5 and 8 shots": lambda pool: pool.described.n_shot >= 5,
-        "unequal shots": lambda pool: pool.described.n_shot % 1 > 0, "1 class": lambda pool: pool.described.n_way == 1,
-        "2 to 5 classes": lambda pool: 2 <= pool.described.n_way <= 5,
-        "16 classes and more": lambda pool: pool.described.n_way >= 16,
-        "up to 15 % junk": lambda pool: pool.is_junk.mean() <= 0.15,
-        "40 % junk and more": lambda pool: pool.is_junk.mean() >= 0.4,
+        "all": lambda told: True, "1 shot": lambda told: told.n_shot == 1, "5 and 8 shots": lambda told: told.n_shot >= 5,
+        "unequal shots": lambda told: told.n_shot % 1 > 0, "1 class": lambda told: told.n_way == 1,
+        "2 to 5 classes": lambda told: 2 <= told.n_way <= 5, "16 classes and more": lambda told: told.n_way >= 16,
+        "up to 15 % junk": lambda told: told.is_junk.mean() <= 0.15,
+        "40 % junk and more": lambda told: told.is_junk.mean() >= 0.4,
     }  # fmt: skip
+    told = {name: [told_of(draw) for draw in made[1::2]] for name, made in sets.items()}
     quality = {
-        f"{name}, {shape}": none_quality([pool for pool in pools[1::2] if which(pool)])
-        for name, pools in sets.items()
+        f"{name}, {shape}": none_quality([each for each in all_told if which(each)])
+        for name, all_told in told.items()
         for shape, which in shapes.items()
     }
     found = {"seed": seed, "n_draws": n_draws, "coefficients": fitted, "quality": quality}
@@ -212,8 +203,16 @@ def fit_none(root: Path, n_draws: int, seed: int) -> None:
 
 
 def pool_of(draw: Draw, counts: float) -> PoolSimilarities:
-    parts = fitted_parts(draw)
-    found, points, known = parts.plain, parts.plain_points, parts.fitted.model.known
+    (points, support, labels), config = points_of(draw), EngineConfig()
+    found = refine(
+        points,
+        support,
+        labels,
+        n_steps=config.n_steps,
+        sharpness=config.sharpness,
+        labelled_weight=config.labelled_weight,
+    )
+    known, _ = known_by(found, points)
     first = Similarities(points @ found.first.T, found.held_out(1.0))
     by_refined = Similarities(found.to_refined(points), found.held_out(0.0))
     others = Similarities(points @ known.others.T, found.support[in_larger_classes(found.labels)] @ known.others.T)
@@ -252,7 +251,8 @@ def evidence_of(pools: list[PoolSimilarities]) -> np.ndarray:
     terms, offsets, junk, weights = [], [], [], []
     for pool in pools:
         share = pool.is_junk.mean()
-        for trust, pull in ((0.0, 0.0), (trusted(share), 0.0), (trusted(share), pulled(share, pool.described.n_way))):
+        both = trusted(share, pool.described.n_shot)
+        for trust, pull in ((0.0, 0.0), (both, 0.0), (both, pulled(share, pool.described.n_way))):
             similarity, _, found = pool.fitted(trust, pull)
             u = found.position(similarity).double().numpy()
             described = (found.high, np.log(found.n_way), np.log(found.n_shot), found.middle, found.left_out or 0.0)
@@ -280,24 +280,36 @@ def logistic(terms: np.ndarray, offsets: np.ndarray, truth: np.ndarray, weights:
     return np.r_[w[0] - (mean / spread * w)[1:].sum(), (w / spread)[1:]]
 
 
-def none_quality(pools: list[PoolSimilarities]) -> dict[str, float]:
+@dataclass(frozen=True)
+class Told:
+    """What the engine says of a pool, and the truth."""
+
+    is_junk: np.ndarray
+    is_aside: np.ndarray
+    none_score: np.ndarray
+    none_share: float
+    n_way: int
+    n_shot: float
+
+
+def told_of(draw: Draw) -> Told:
+    fitted = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0))
+    score, found = fitted.pool.none_score, fitted.model.known.belonging
+    is_aside = set_aside(score, fitted.left_out_none)
+    return Told(draw.truth < 0, is_aside, score, found.none_share, found.n_way, found.n_shot)
+
+
+def none_quality(told: list[Told]) -> dict[str, float]:
     """Over all draws: of the images that are set aside, how many are junk; of junk, how much is set aside."""
-    n_aside = n_right = n_junk = 0
-    gaps, brier, auroc = [], [], []
-    for pool in pools:
-        _, _, before = pool.fitted(0.0, 0.0)
-        trust = trusted(before.none_share)
-        _, _, before = pool.fitted(trust, 0.0)
-        similarity, held_out, found = pool.fitted(trust, pulled(before.none_share, before.n_way))
-        score = found.none(similarity).numpy()
-        is_aside = set_aside(score, found.none(held_out).numpy())
-        n_aside, n_right = n_aside + is_aside.sum(), n_right + (is_aside & pool.is_junk).sum()
-        n_junk += pool.is_junk.sum()
-        gaps.append(abs(found.none_share - pool.is_junk.mean()))
-        brier.append(((score - pool.is_junk) ** 2).mean())
-        auroc += [roc_auc_score(pool.is_junk, score)] if pool.is_junk.any() else []
+    n_aside, n_right, n_junk = (
+        sum(int(rows(each).sum()) for each in told)
+        for rows in (lambda t: t.is_aside, lambda t: t.is_aside & t.is_junk, lambda t: t.is_junk)
+    )
+    gaps = [abs(each.none_share - each.is_junk.mean()) for each in told]
+    brier = [((each.none_score - each.is_junk) ** 2).mean() for each in told]
+    auroc = [roc_auc_score(each.is_junk, each.none_score) for each in told if each.is_junk.any()]
     return {
-        "draws": len(pools), "precision": round(float(n_right / n_aside), 3), "recall": round(float(n_right / n_junk), 3),
+        "draws": len(told), "precision": round(n_right / n_aside, 3), "recall": round(n_right / n_junk, 3),
         "error of the share": round(float(np.mean(gaps)), 3), "Brier score": round(float(np.mean(brier)), 4),
         "AUROC": round(float(np.mean(auroc)), 4),
     }  # fmt: skip

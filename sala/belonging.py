@@ -158,7 +158,7 @@ def belonging(first: Similarities, refined: Similarities, n_shot: float) -> Belo
     """Of a pool: first by the first prototypes, which junk cannot have moved. The less junk there seems to be, the more the
     refined ones are trusted then."""
     nothing = Similarities(first.pool[:, :0], first.held_out[:, :0])
-    return _belonging(first, refined, nothing, n_shot, trusted(belonging_by(first, n_shot).none_share), 0.0)
+    return _belonging(first, refined, nothing, n_shot, trusted(belonging_by(first, n_shot).none_share, n_shot), 0.0)
 
 
 def belonging_beside(before: Belonging, first: Similarities, refined: Similarities, others: Similarities) -> Belonging:
@@ -183,9 +183,10 @@ def belonging_by(found: Similarities, n_shot: float) -> Belonging:
     return fitted_to(best, second_best(found.pool), held_out, found.pool.shape[1], n_shot)
 
 
-def trusted(none_share: float) -> float:
-    """How much the refined prototypes count where so much of the pool is junk. The square was chosen with the coefficients."""
-    return (1 - none_share) ** 2
+def trusted(none_share: float, n_shot: float) -> float:
+    """How much the refined prototypes count where so much of the pool is junk, and so many images of a class are labelled: the
+    first ones are the better the more these are. The powers were chosen with the coefficients."""
+    return (1 - none_share) ** 2 / math.sqrt(n_shot)
 
 
 def pulled(none_share: float, n_way: int) -> float:

@@ -52,7 +52,8 @@ def test_trust_and_pull_follow_the_share_of_junk() -> None:
     model = fit_labels(support, labels, pool).model
     belonging = model.known.belonging
     assert isinstance(belonging, Belonging) and 0 < belonging.none_share < 1
-    assert (trusted(0.0), trusted(0.5), pulled(0.5, 4), pulled(0.5, 1)) == (1.0, 0.25, 0.125, 0.0)
+    assert (trusted(0.0, 1), trusted(0.5, 1), trusted(0.5, 4)) == (1.0, 0.25, 0.125)
+    assert (pulled(0.5, 4), pulled(0.5, 1)) == (0.125, 0.0)
 
 
 def test_new_images_are_known_by_points_as_they_are_and_told_apart_without_variation() -> None:

@@ -253,7 +253,7 @@ def test_how_fast_images_are_embedded_is_shown(
     terminal = Console(file=io.StringIO(), force_terminal=True, width=120)
     monkeypatch.setattr("sala.console.err", terminal)
     monkeypatch.setattr("sala.cli_serve._serve_until_asked", lambda server: server.server_close())
-    monkeypatch.setattr("sala.cli_serve.torch.set_num_threads", lambda n: None)
+    monkeypatch.setattr("torch.set_num_threads", lambda n: None)
     monkeypatch.setenv("SALA_CACHE", str(tmp_path / "cache"))
     serve(*folders, port=0, encoder="omniglot-sala", browser=False)
     assert re.search(r"34/34.* [1-9]\d* images/s", terminal.file.getvalue())  # type: ignore[attr-defined]
