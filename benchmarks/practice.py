@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from calibration import at_the_best_temperature, by_chance, calibration_gap, expected_calibration_error
+from calibration import at_the_best_temperature, by_chance, calibration_gap, expected_calibration_error, without_bias
 from practice_draws import BACKGROUND, Draw, caltech, data_root, draws
 from practice_others import measure_others
 from scipy.stats import t as student
@@ -47,8 +47,8 @@ def interval(values: Sequence[float] | np.ndarray) -> dict[str, float]:
 
 
 def measure_sala(made: list[Draw], used: EngineConfig | None = None) -> dict[str, Any]:
-    names = ("accuracy", "ece", "ece_in_hindsight", "ece_by_chance", "auroc", "plain_accuracy", "plain_auroc")
-    ours: dict[str, list[float]] = {name: [] for name in names}
+    names = ("accuracy", "ece", "ece_without_bias", "ece_in_hindsight", "ece_by_chance", "auroc")
+    ours: dict[str, list[float]] = {name: [] for name in (*names, "plain_accuracy", "plain_auroc")}
     config = used or EngineConfig()
     together: list[tuple[np.ndarray, np.ndarray]] = []
     aside = np.zeros(3, int)  # set aside, of these junk, junk
@@ -63,6 +63,7 @@ def measure_sala(made: list[Draw], used: EngineConfig | None = None) -> dict[str
             if not prefix:
                 p, truth = pool.probabilities[known], draw.truth[known]
                 ours["ece"].append(expected_calibration_error(p, truth))
+                ours["ece_without_bias"].append(without_bias(p, truth))
                 ours["ece_in_hindsight"].append(expected_calibration_error(at_the_best_temperature(p, truth), truth))
                 ours["ece_by_chance"].append(by_chance(p))
                 together.append((p.max(1), p.argmax(1) == truth))
@@ -141,10 +142,11 @@ def print_tables(results: dict[str, Any]) -> None:
         print(f"| sala | {shown(ours['accuracy'])} | |\n| sala without the pool | {shown(ours['plain_accuracy'])} | |")
         for name, other in result["others"].items():
             print(f"| {name} | {shown(other)} | {shown(other['sala_minus_it'])} |")
-        keys = ("ece", "ece_in_hindsight", "ece_by_chance", "auroc", "plain_auroc")
-        ece, least, chance, auroc, plain = (shown(ours[key], 3) for key in keys)
+        keys = ("ece", "ece_without_bias", "ece_in_hindsight", "ece_by_chance", "auroc", "plain_auroc")
+        ece, unbiased, least, chance, auroc, plain = (shown(ours[key], 3) for key in keys)
         print(
-            f"\nCalibration error {ece} (draws taken together {ours['ece_of_all_draws']:.3f}; with the best temperature of "
+            f"\nCalibration error {ece} (without the bias of few images {unbiased}; draws taken together "
+            f"{ours['ece_of_all_draws']:.3f}; with the best temperature of "
             f"each draw, in hindsight, {least}; by chance, if the probabilities were the truth, {chance}); "
             f"AUROC of none-of-these {auroc} (without refinement {plain})."
         )

@@ -31,7 +31,6 @@ PENALTY = 1.0  # for each unit of it, in nats: a few left-out images may like it
 
 @dataclass(frozen=True)
 class LeftOut:
-    rows: Tensor  # [m], of labelled images
     labels: Tensor  # [m]
     similarities: Tensor  # [m, k], to prototypes that come without them
     linear: Tensor  # [m, k], what a linear classifier says that was learned without them
@@ -59,7 +58,7 @@ def left_out(
         x = found.variation.taken_out_of(x)
         similarities[out] = found.similarities(x)
         linear[out] = x @ linear_classifier(found.refined.support, labels[kept]).T
-    return LeftOut(rows, labels[rows], similarities[rows], linear[rows], none[rows])
+    return LeftOut(labels[rows], similarities[rows], linear[rows], none[rows])
 
 
 def folds_of(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [s]

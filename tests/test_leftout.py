@@ -18,7 +18,7 @@ from sala.sorting import sorted_by
 
 def left_of(similarities: torch.Tensor, labels: torch.Tensor, linear: torch.Tensor | None = None) -> LeftOut:
     linear = torch.zeros_like(similarities) if linear is None else linear
-    return LeftOut(torch.arange(len(labels)), labels, similarities, linear, torch.zeros(len(labels)))
+    return LeftOut(labels, similarities, linear, torch.zeros(len(labels)))
 
 
 def test_the_temperature_is_the_prior_without_evidence_and_follows_it_otherwise() -> None:
