@@ -37,6 +37,8 @@ def features_of_set(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 def pools(names: np.ndarray, n_shot: int) -> dict[str, dict[str, Any]]:
     """Of four fifths of the classes, or five of them; so many images of each as half of the classes have left, 60 at most."""
     counts = np.unique(names, return_counts=True)[1]
+    if len(counts) < 7 or np.quantile(counts, 0.5) < 10:
+        sys.exit(f"a set needs 7 classes or more, half of them with 10 images or more; this one has {counts.tolist()}")
     n_way, most = round(0.8 * len(counts)), min(60, int(np.quantile(counts, 0.5)) - n_shot)
     n_junk = round(0.15 / 0.85 * n_way * most)
     unequal = np.geomspace(max(most / 10, 2), most, n_way).round().astype(int).tolist()
@@ -107,7 +109,7 @@ def line(title: str, found: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", type=Path, nargs="+", metavar="SET")
-    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--out", help="the name of a file in results/practice/")
     options = parser.parse_args()

@@ -31,7 +31,7 @@ labelled images is to count beside the prototypes (sala/linear.py). Costs are li
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,10 +41,10 @@ from torch import Tensor
 
 from sala.errors import SalaError
 from sala.labelmodel import EngineConfig, LabelModel, PoolLabels
-from sala.leftout import MAX_LABELLED, POOL_SAMPLE, evenly, fit_probabilities, left_out
+from sala.leftout import MAX_KEPT, POOL_SAMPLE, evenly, fit_probabilities, left_out
 from sala.linear import linear_classifier
 from sala.points import Floats, centre_of, normalised, spread_of, to_tensor
-from sala.sorting import sorted_by
+from sala.sorting import Sorted, sorted_by
 
 __all__ = ["EngineConfig", "Fitted", "HeldOut", "LabelModel", "PoolLabels", "fit_labels"]
 
@@ -54,7 +54,8 @@ USUAL_STRENGTH = 1.0  # and how many images that counts for
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Labelled images that were left out in turn, of classes with two or more: what is said of them then, and the truth."""
+    """Labelled images that were left out in turn, of classes with two or more (of very many labelled images some): what is
+    said of them then, and the truth."""
 
     probabilities: Floats  # [m, k]
     labels: NDArray[np.int64]  # [m]
@@ -96,16 +97,22 @@ def fit_labels(
     if not centre.isfinite().all():
         raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
     spread = spread_of([support, points], centre)
-    support, points = (normalised(part, centre, spread) for part in (support, points))
-    sample, plain = points[:: max(1, len(points) // POOL_SAMPLE)].clone(), support.clone()
-    found = sorted_by(points, support, y, config)
+    sample = points[:: max(1, len(points) // POOL_SAMPLE)]
+
+    def sorted_without(kept: Tensor) -> tuple[Sorted, Callable[[Tensor], Tensor]]:
+        its_centre = centre_of(support[kept], y[kept], sample)
+        its_spread = spread_of([support[kept], sample], its_centre)
+        x, s = (normalised(part, its_centre, its_spread) for part in (sample, support[kept]))
+        return sorted_by(x, s, y[kept], config), lambda rows: normalised(support[rows], its_centre, its_spread)
+
+    found = sorted_by(normalised(points, centre, spread), normalised(support, centre, spread), y, config)
     similarities, known = found.pool_similarities(), 1 - found.none
     prior = temperature_prior(likeness(similarities, known), contrast(similarities, known), len(names), config)
-    left = left_out(plain, y, lambda kept: sorted_by(sample.clone(), plain[kept], y[kept], config))
+    left = left_out(found.refined.support, y, sorted_without)
     beta, weight = fit_probabilities(left, prior, config.prior_strength, config.linear_weight)
-    some = evenly(y, MAX_LABELLED)
-    linear = weight * linear_classifier(found.refined.support[some], y[some])
     refined = found.refined
+    some = evenly(refined.support, y, MAX_KEPT)
+    linear = weight * linear_classifier(refined.support[some], y[some])
     model = LabelModel(
         names, centre, spread, found.known, found.variation, refined.first, refined.hubs, refined.prototypes, linear,
         refined.anchor, beta, config,

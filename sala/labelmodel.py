@@ -52,10 +52,15 @@ class EngineConfig:
         real: tuple[Any, ...] = (self.sharpness, self.labelled_weight, anchor, linear)
         is_good = all(isinstance(x, Integral) and x >= 0 for x in whole)  # type: ignore[operator]
         is_good = is_good and all(isinstance(x, Real) and math.isfinite(x) for x in real)
-        if not is_good or min(self.sharpness, self.labelled_weight) <= 0 or not 0 <= anchor <= 1 or linear < 0:
+        if (
+            not is_good
+            or min(self.sharpness, self.labelled_weight) <= 0
+            or not 0 <= anchor <= 1
+            or not 0 <= linear <= 100
+        ):
             raise ValueError(
                 "n_steps and n_directions are whole numbers from 0 on, sharpness and labelled_weight are above 0, anchor is "
-                "0 to 1 or None, linear_weight is 0 or more or None; got "
+                "0 to 1 or None, linear_weight is 0 to 100 or None; got "
                 f"{(*whole, *real[:2], self.anchor, self.linear_weight)}"
             )
 
@@ -74,7 +79,8 @@ class PoolLabels:
 
 @dataclass(frozen=True)
 class LabelModel:
-    """Prototypes before and after refinement and those of junk, and what turns similarities to them into probabilities."""
+    """Prototypes before and after refinement and those of junk, a linear classifier of the labelled images, and what turns
+    similarities into probabilities."""
 
     classes: tuple[str, ...]
     centre: Tensor  # [d]

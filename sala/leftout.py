@@ -1,11 +1,12 @@
 """What labelled images would be taken for, were they not labelled: each is left out in turn, some of each class at a time, and
 the pool is sorted anew without them.
 
-    left = left_out(...)                           # LeftOut: of labelled images of classes with two or more
-    beta, weight = fit_probabilities(left, prior)  # how sure one may be, and what a linear classifier is worth
+    left = left_out(...)                                     # LeftOut: of labelled images of classes with two or more
+    beta, weight = fit_probabilities(left, prior, strength)  # how sure one may be, and what a linear classifier is worth
 
-Images of the pool that came to a class by an image must not stay there when it is left out: else it would be told much
-better than a new image is.
+Nothing may stay that an image has brought about when it is left out, neither images of the pool that came to a class by it
+nor the place around which features are compared: else it would be told much better than a new image is. Images that are
+nearly copies of each other still vouch for each other.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from sala.refining import in_larger_classes
 from sala.sorting import Sorted
 
 N_FOLDS = 5
-MAX_LABELLED = 1_000  # by which one learns how sure one may be; of more, equally many of each class
+MAX_LEFT_OUT, MAX_KEPT = 1_000, 5_000  # labelled images; of more, equally many of each class
 POOL_SAMPLE = 500  # to 1,000 images of a pool, which are sorted anew
-BETAS = tuple(0.08 * i for i in range(-30, 24))  # of the prior, as logarithms
+COARSE, FINE = (
+    tuple(step * i for i in range(*ends)) for step, ends in ((0.32, (-8, 7)), (0.08, (-3, 4)))
+)  # log beta / prior
 WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of a linear classifier beside the prototypes
-PENALTY = 1.0  # for each unit of it, in nats: a few left-out images may like it by chance
+PENALTY = (1.0, 0.5)  # in nats, for any weight and for each unit of it: a few left-out images may like it by chance
 
 
 @dataclass(frozen=True)
@@ -42,23 +45,24 @@ class LeftOut:
 
 
 def left_out(
-    support: Tensor, labels: Tensor, sorted_without: Callable[[Tensor], Sorted]
-) -> LeftOut:  # [s, d], [s]; of rows [t] that are kept
+    support: Tensor, labels: Tensor, sorted_without: Callable[[Tensor], tuple[Sorted, Callable[[Tensor], Tensor]]]
+) -> LeftOut:  # [s, d], [s]; sorted by rows [t] that are kept, with what makes points of others
     """Of images in classes with two or more; where many images are labelled, of some."""
-    some, n_way = evenly(labels, MAX_LABELLED), len(labels.bincount())
+    some, learned = (evenly(support, labels, most) for most in (MAX_LEFT_OUT, MAX_KEPT))
     folds = torch.full_like(labels, -1)
     folds[some] = folds_of(support[some], labels[some])
     rows = (folds >= 0).nonzero()[:, 0]
-    similarities, linear = (support.new_zeros(len(labels), n_way) for _ in range(2))
-    none = support.new_zeros(len(labels))
+    similarities, linear = (support.new_zeros(len(rows), len(labels.bincount())) for _ in range(2))
+    none = support.new_zeros(len(rows))
     for fold in range(int(folds.max()) + 1):
-        out, kept = (folds == fold).nonzero()[:, 0], some[folds[some] != fold]
-        found, x = sorted_without(kept), support[out]
+        out, kept = folds[rows] == fold, learned[folds[learned] != fold]
+        found, points_of = sorted_without(kept)
+        x = points_of(rows[out])
         none[out] = found.known.none_of(x)
         x = found.variation.taken_out_of(x)
         similarities[out] = found.similarities(x)
         linear[out] = x @ linear_classifier(found.refined.support, labels[kept]).T
-    return LeftOut(labels[rows], similarities[rows], linear[rows], none[rows])
+    return LeftOut(labels[rows], similarities, linear, none)
 
 
 def folds_of(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [s]
@@ -71,16 +75,18 @@ def folds_of(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [s]
     return folds
 
 
-def evenly(labels: Tensor, most: int) -> Tensor:  # [s] -> [t] rows
-    """All, or of each class so many that there are no more than `most`, but two at least."""
+def evenly(support: Tensor, labels: Tensor, most: int) -> Tensor:  # [s, d], [s] -> [t] rows
+    """All, or of each class so many that there are no more than `most`, but two at least: of all sorts, by how similar they
+    are to all labelled images."""
     if len(labels) <= most:
         return torch.arange(len(labels))
-    counts = labels.bincount()
-    each = max(2, most // int((counts > 0).sum()))
-    ranks = torch.empty_like(labels)
-    order = labels.argsort(stable=True)
-    ranks[order] = torch.arange(len(labels)) - (counts.cumsum(0) - counts)[labels[order]]
-    return (ranks < each).nonzero()[:, 0]
+    similar, each = support @ support.mean(0), max(2, most // len(labels.bincount()))
+    chosen = []
+    for c in range(len(labels.bincount())):
+        rows = (labels == c).nonzero()[:, 0]
+        rows = rows[similar[rows].argsort(stable=True)]
+        chosen.append(rows[torch.linspace(0, len(rows) - 1, min(each, len(rows))).round().long()])
+    return torch.cat(chosen).sort().values
 
 
 def fit_probabilities(
@@ -88,17 +94,24 @@ def fit_probabilities(
 ) -> tuple[float, float]:  # -> inverse temperature, weight of the linear classifier
     """Those with the highest likelihood of left-out labels, the temperature drawn to a prior, the weight to 0.
 
-    Minimises sum_s -log softmax(beta (similarities + weight linear))_y + strength / 2 (log beta - log prior)^2
-    + PENALTY weight over a grid; with nothing left out it is the prior, and no linear classifier.
+    Minimises sum_s c_s -log softmax(beta (similarities + weight linear))_y + strength / 2 (log beta - log prior)^2
+    + the PENALTY of the weight over a grid, where c_s makes classes count alike. Classes with one image, of which none is
+    left out, are those that a linear classifier tells worst, so it counts the less the more of them there are. With nothing
+    left out it is the prior, and no linear classifier but one whose weight is given.
     """
     n_left, n_way = left.similarities.shape
     if not n_left or n_way < 2:
         return prior, weight or 0.0
-    rows, found = torch.arange(n_left), []
-    for w in WEIGHTS if weight is None else (weight,):
-        logits = left.logits(w).double()
-        for shift in BETAS:
-            log_p = (prior * math.exp(shift) * logits).log_softmax(-1)[rows, left.labels]
-            found.append((-float(log_p.sum()) + strength / 2 * shift**2 + PENALTY * w, shift, w))
-    _, shift, weight = min(found)
-    return prior * math.exp(shift), weight
+    counts = left.labels.bincount(minlength=n_way)
+    share = float((counts > 0).double().mean())
+    counted = (n_left / (share * n_way * counts.double()))[left.labels]
+
+    def loss(shift: float, w: float) -> float:
+        log_p = (prior * math.exp(shift) * left.logits(w).double()).log_softmax(-1)
+        nll = -float(counted @ log_p[torch.arange(n_left), left.labels])
+        return nll + strength / 2 * shift**2 + (PENALTY[0] + PENALTY[1] * w if w else 0.0)
+
+    weights = [share * w for w in WEIGHTS] if weight is None else [weight]
+    _, coarse, best = min((loss(shift, w), shift, w) for w in weights for shift in COARSE)
+    _, shift = min((loss(coarse + fine, best), coarse + fine) for fine in FINE)
+    return prior * math.exp(shift), best

@@ -5,9 +5,8 @@
 
 The task's own metric, in closed form: with W the covariance of images around the mean of their class, points are mapped by
 (I + W / tau)^-1/2 before they are compared, as in linear discriminant analysis with a ridge (Friedman, JASA 1989), but in
-the few strongest directions of W alone. The classes share it. It is told by the images of the pool alone: labelled images
-are left out in turn to find out how sure one may be, and were they in W, it would know their labels better than those of
-others.
+the few strongest directions of W alone. The classes share it. It is told by the images of the pool alone; what labelled
+images tell beyond their means is left to sala/linear.py.
 """
 
 from __future__ import annotations
