@@ -41,7 +41,7 @@ from torch import Tensor
 
 from sala.errors import SalaError
 from sala.labelmodel import EngineConfig, LabelModel, PoolLabels
-from sala.leftout import MAX_KEPT, POOL_SAMPLE, evenly, fit_probabilities, left_out
+from sala.leftout import MAX_KEPT, evenly, fit_probabilities, left_out, sample_of
 from sala.linear import linear_classifier
 from sala.points import Floats, centre_of, normalised, spread_of, to_tensor
 from sala.sorting import Sorted, sorted_by
@@ -97,7 +97,7 @@ def fit_labels(
     if not centre.isfinite().all():
         raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
     spread = spread_of([support, points], centre)
-    sample = points[:: max(1, len(points) // POOL_SAMPLE)]
+    sample, n_folds = sample_of(points)
 
     def sorted_without(kept: Tensor) -> tuple[Sorted, Callable[[Tensor], Tensor]]:
         its_centre = centre_of(support[kept], y[kept], sample)
@@ -108,7 +108,7 @@ def fit_labels(
     found = sorted_by(normalised(points, centre, spread), normalised(support, centre, spread), y, config)
     similarities, known = found.pool_similarities(), 1 - found.none
     prior = temperature_prior(likeness(similarities, known), contrast(similarities, known), len(names), config)
-    left = left_out(found.refined.support, y, sorted_without)
+    left = left_out(found.refined.support, y, sorted_without, n_folds)
     beta, weight = fit_probabilities(left, prior, config.prior_strength, config.linear_weight)
     refined = found.refined
     some = evenly(refined.support, y, MAX_KEPT)

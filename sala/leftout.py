@@ -22,14 +22,19 @@ from sala.linear import linear_classifier
 from sala.refining import in_larger_classes
 from sala.sorting import Sorted
 
-N_FOLDS = 5
+N_FOLDS, N_FOLDS_OF_LARGE = 5, 3  # fewer where the pool is large: a correction on the page waits for them
 MAX_LEFT_OUT, MAX_KEPT = 1_000, 5_000  # labelled images; of more, equally many of each class
-POOL_SAMPLE = 500  # to 1,000 images of a pool, which are sorted anew
+SMALL_POOL, POOL_SAMPLE = 1_000, 250  # images: of a larger one 250 to 500 are sorted anew
 COARSE, FINE = (
     tuple(step * i for i in range(*ends)) for step, ends in ((0.32, (-8, 7)), (0.08, (-3, 4)))
 )  # log beta / prior
 WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # of a linear classifier beside the prototypes
 PENALTY = (1.0, 0.5)  # in nats, for any weight and for each unit of it: a few left-out images may like it by chance
+
+
+def sample_of(pool: Tensor) -> tuple[Tensor, int]:  # [n, d] -> [m, d]
+    """What is sorted anew, a small pool or a regular sample, and how many times."""
+    return (pool, N_FOLDS) if len(pool) < SMALL_POOL else (pool[:: len(pool) // POOL_SAMPLE], N_FOLDS_OF_LARGE)
 
 
 @dataclass(frozen=True)
@@ -45,12 +50,15 @@ class LeftOut:
 
 
 def left_out(
-    support: Tensor, labels: Tensor, sorted_without: Callable[[Tensor], tuple[Sorted, Callable[[Tensor], Tensor]]]
+    support: Tensor,
+    labels: Tensor,
+    sorted_without: Callable[[Tensor], tuple[Sorted, Callable[[Tensor], Tensor]]],
+    n_folds: int = N_FOLDS,
 ) -> LeftOut:  # [s, d], [s]; sorted by rows [t] that are kept, with what makes points of others
     """Of images in classes with two or more; where many images are labelled, of some."""
     some, learned = (evenly(support, labels, most) for most in (MAX_LEFT_OUT, MAX_KEPT))
     folds = torch.full_like(labels, -1)
-    folds[some] = folds_of(support[some], labels[some])
+    folds[some] = folds_of(support[some], labels[some], n_folds)
     rows = (folds >= 0).nonzero()[:, 0]
     similarities, linear = (support.new_zeros(len(rows), len(labels.bincount())) for _ in range(2))
     none = support.new_zeros(len(rows))
@@ -65,13 +73,13 @@ def left_out(
     return LeftOut(labels[rows], similarities, linear, none)
 
 
-def folds_of(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [s]
+def folds_of(support: Tensor, labels: Tensor, n_folds: int = N_FOLDS) -> Tensor:  # [s, d], [s] -> [s]
     """With which others an image is left out; -1 where it is the only one of its class. Images of a class are told apart by
     how similar they are to all labelled ones, so that their order does not matter."""
     similar, folds = support @ support.mean(0), torch.full_like(labels, -1)
     for c in set(labels[in_larger_classes(labels)].tolist()):
         rows = (labels == c).nonzero()[:, 0]
-        folds[rows[similar[rows].argsort(stable=True)]] = torch.arange(len(rows)) % N_FOLDS
+        folds[rows[similar[rows].argsort(stable=True)]] = torch.arange(len(rows)) % n_folds
     return folds
 
 

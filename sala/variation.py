@@ -81,6 +81,12 @@ def strongest(rows: Tensor, n: int) -> tuple[Tensor, Tensor]:  # [m, d] -> [d, n
     """The n largest eigenvectors and eigenvalues of rows' rows, by subspace iteration (Halko et al., SIAM Review 2011)."""
     d, n = rows.shape[1], min(n, *rows.shape)
     start = torch.randn(d, min(n + N_MORE, *rows.shape), generator=torch.Generator().manual_seed(0), dtype=rows.dtype)
+    if 2 * len(rows) < d:  # the same in the space of rows, which is the smaller one
+        products, found = rows @ rows.T, torch.linalg.qr(rows @ start).Q
+        for _ in range(N_POWERS):
+            found = torch.linalg.qr(products @ found).Q
+        turned, lengths, _ = torch.linalg.svd(rows.T @ found, full_matrices=False)
+        return turned[:, :n].contiguous(), lengths[:n].square()
     found = torch.linalg.qr(start).Q
     for _ in range(N_POWERS):
         found = torch.linalg.qr(rows.T @ (rows @ found)).Q

@@ -10,7 +10,7 @@ import torch
 from pools import blobs
 
 from sala.engine import EngineConfig, fit_labels
-from sala.leftout import LeftOut, evenly, fit_probabilities, folds_of
+from sala.leftout import LeftOut, evenly, fit_probabilities, folds_of, sample_of
 from sala.linear import RIDGE, _ridge_regression, linear_classifier
 from sala.points import centre_of, normalised, spread_of, unit
 from sala.sorting import sorted_by
@@ -189,3 +189,12 @@ def test_with_many_labelled_images_left_out_ones_are_told_from_all_the_rest() ->
     fitted = fit_labels(support, labels, pool)
     held = (fitted.held_out.probabilities.argmax(1) == fitted.held_out.labels).mean()
     assert len(fitted.held_out.labels) == 1_000 and abs(held - (fitted.pool.label == truth).mean()) < 0.08
+
+
+def test_of_a_large_pool_a_sample_is_sorted_anew() -> None:
+    pool = torch.randn(5_000, 4, generator=torch.Generator().manual_seed(0))
+    sample, n_folds = sample_of(pool)
+    assert torch.equal(sample, pool[::20]) and n_folds == 3
+    assert len(sample_of(pool[:999])[0]) == 999 and sample_of(pool[:999])[1] == 5
+    folds = folds_of(pool[:12], torch.arange(12) % 2, 3)
+    assert folds.bincount().tolist() == [4, 4, 4]

@@ -101,3 +101,13 @@ def test_what_all_classes_vary_in_does_not_hide_them() -> None:
     assert (fitted.pool.label == truth).mean() > (before.pool.label == truth).mean() + 0.05
     assert (fitted.model.predict(new).label == truth).mean() > (before.model.predict(new).label == truth).mean() + 0.05
     assert np.array_equal(fitted.pool.none_score, before.pool.none_score)  # which is by points as they are
+
+
+@pytest.mark.parametrize("n_rows", [30, 90])  # far fewer than columns, and not: two ways to the same
+def test_the_strongest_directions_are_those_of_the_covariance(n_rows: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(n_rows, 100, generator=generator) * torch.linspace(3, 0.1, 100)
+    directions, strengths = strongest(rows, 4)
+    values, vectors = torch.linalg.eigh(rows.T @ rows)
+    torch.testing.assert_close(strengths, values.flip(0)[:4], rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close((directions.T @ vectors.flip(1)[:, :4]).abs(), torch.eye(4), rtol=0, atol=0.02)
