@@ -57,8 +57,8 @@ def other_prototypes(points: Tensor, none: Tensor, n: int = 16, n_steps: int = 8
 
     They start at images that are junk and far from each other. Of a large pool a regular sample is looked at.
     """
-    rows = slice(None, None, max(1, len(points) // 4_000))
-    x, weight = points[rows], none[rows]
+    rows = slice(None, None, max(1, len(points) // 2_000))
+    x, weight = points[rows].contiguous(), none[rows]
     n = min(n, int(float(weight.sum()) / 4))  # of several images each
     if not n:
         return x.new_zeros(0, x.shape[1])  # not a part of the pool, which it would keep in memory
@@ -66,9 +66,9 @@ def other_prototypes(points: Tensor, none: Tensor, n: int = 16, n_steps: int = 8
     for _ in range(n):
         chosen.append(int((weight * (1 - nearest_yet)).argmax()))
         nearest_yet = torch.maximum(nearest_yet, x @ x[chosen[-1]])
-    centres = x[chosen]
+    centres, weighted = x[chosen], weight[:, None] * x
     for _ in range(n_steps):
-        sums = torch.zeros_like(centres).index_add_(0, (x @ centres.T).argmax(-1), weight[:, None] * x)
+        sums = torch.zeros_like(centres).index_add_(0, (x @ centres.T).argmax(-1), weighted)
         lengths: Tensor = torch.linalg.vector_norm(sums, dim=-1, keepdim=True)
         centres = torch.where(lengths > 0, sums / lengths.clamp_min(1e-12), centres)  # one that lost all stays
     return centres

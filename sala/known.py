@@ -28,7 +28,7 @@ class Known:
 def known_by(found: Refined, points: Tensor) -> tuple[Known, Tensor]:  # [n, d] -> [n]
     """What a refinement tells of a pool; and of its images, each without its own part in the prototypes of classes, the
     probability to be of no class."""
-    first = Similarities(points @ found.first.T, found.held_out(1.0))
+    first = Similarities(found.to_first, found.held_out(1.0))
     refined = Similarities(found.to_refined(points), found.held_out(0.0))
     before = belonging(first, refined, len(found.support) / len(found.first))
     others = other_prototypes(points, before.none_of(first.pool, refined.pool, points[:, :0]))

@@ -206,7 +206,7 @@ def label_next(points: Tensor, probabilities: Tensor, known: Tensor, n: int) -> 
     similar to it. Entropy and probability preselect, so the cost is linear.
     """
     rows = (known >= min(0.5, float(known.max()))).nonzero()[:, 0] if len(known) else torch.zeros(0, dtype=torch.long)
-    p, sample = probabilities[rows], points[rows[:: max(1, len(rows) // 1000)]]
+    p, sample = probabilities[rows], points[rows[:: max(1, len(rows) // 500)]]
     doubt = -(p * p.clamp_min(1e-12).log()).sum(-1) * known[rows]
     doubt, chosen_first = doubt.topk(min(len(doubt), max(10 * n, 200)))
     candidates = rows[chosen_first]

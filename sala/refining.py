@@ -26,6 +26,7 @@ class Refined:
     support: Tensor  # [s, d]
     labels: Tensor  # [s]
     first: Tensor  # [k, d], of the labelled images alone
+    to_first: Tensor  # [n, k], how similar the pool's images are to these
     hubs: Tensor  # [k], what similarities to these are lowered by where classes are compared
     sums: Tensor  # [k, d], of labelled images and the pool's: the refined prototypes have their directions
     labelled_weight: float  # of labelled images in them
@@ -80,8 +81,8 @@ def refine(
     (n, k), n_shot = (len(points), len(sums)), len(support) / len(sums)
     to_first = points @ first.T
     found = Refined(
-        support, labels, first, hubs_of(to_first), labelled_weight * sums, labelled_weight, torch.zeros(n, k), 1.0,
-        torch.zeros(n, dtype=torch.bool),
+        support, labels, first, to_first, hubs_of(to_first), labelled_weight * sums, labelled_weight, torch.zeros(n, k),
+        1.0, torch.zeros(n, dtype=torch.bool),
     )  # fmt: skip
     now = Similarities(to_first, found.held_out(anchor=1.0))
     before = belonging_by(now, n_shot)
@@ -108,6 +109,7 @@ def refined_by(
         found,
         support=support,
         first=first,
+        to_first=to_first,
         hubs=hubs_of(to_first),
         sums=sums + found.weights.T @ points,
         used=known > 0.5,

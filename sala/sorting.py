@@ -29,7 +29,7 @@ class Sorted:
     def pool_similarities(self) -> Tensor:  # [n, k]
         """Each without its own part in the prototypes."""
         found = self.refined
-        return anchored(found.to_refined(self.points), self.points @ found.first.T - found.hubs, found.anchor)
+        return anchored(found.to_refined(self.points), found.to_first - found.hubs, found.anchor)
 
     def similarities(self, points: Tensor) -> Tensor:  # [m, d] -> [m, k]
         """Of new images, whose variation was taken out."""

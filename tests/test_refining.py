@@ -103,8 +103,8 @@ def compared(x: torch.Tensor, y: torch.Tensor, weights: torch.Tensor) -> Refined
     sums = torch.stack([x[y == c].sum(0) for c in range(int(y.max()) + 1)])
     pool = torch.eye(x.shape[1], dtype=x.dtype)[:1].repeat(len(weights), 1)
     used = torch.ones(len(weights), dtype=torch.bool)
-    hubs = torch.zeros(len(sums))
-    return Refined(x, y, first_prototypes(x, y), hubs, 2 * sums + weights.T @ pool, 2.0, weights, 0.3, used)
+    first, hubs = first_prototypes(x, y), torch.zeros(len(sums))
+    return Refined(x, y, first, pool @ first.T, hubs, 2 * sums + weights.T @ pool, 2.0, weights, 0.3, used)
 
 
 def test_a_labelled_image_is_compared_with_prototypes_without_it() -> None:
