@@ -4,8 +4,8 @@
     SALA_DATA=... python benchmarks/practice_fit.py none         # fits what none-of-these is judged by (sala/belonging.py)
     SALA_DATA=... python benchmarks/practice_fit.py temperature  # fits the prior of the temperature (sala/labelmodel.py)
 
-They need tiny-imagenet in $SALA_DATA, of which no test class is looked at, the last also Omniglot's background alphabets, and
-write into results/practice.
+They need tiny-imagenet in $SALA_DATA, of which no test class is looked at, the last two also Omniglot's background alphabets,
+and write into results/practice. What images that are said to be junk tell is fitted by practice_marked.py.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sala.belonging import (
     second_best,
     trusted,
 )  # fmt: skip
-from sala.engine import EngineConfig, contrast, fit_labels, likeness
+from sala.engine import EngineConfig, Fitted, contrast, fit_labels, likeness
 from sala.known import known_by
 from sala.points import centre_of, normalised, spread_of, to_tensor
 from sala.refining import in_larger_classes, refine
@@ -88,7 +88,7 @@ def terms_and_errors(draw: Draw) -> tuple[list[float], list[float]]:
     """What the prior goes by in a task (1, log likeness, log contrast, log k), and the calibration error of images of known
     classes by each of BETAS."""
     points, support, labels = points_of(draw)
-    found = sorted_by(points, support, labels, EngineConfig())
+    found = sorted_by(points, support, labels, points[:0], EngineConfig())
     similarities = found.pool_similarities()
     told = [max(f(similarities, 1 - found.none), 1e-3) for f in (likeness, contrast)]
     of_class = draw.truth >= 0
@@ -212,7 +212,7 @@ def pool_of(draw: Draw, counts: float) -> PoolSimilarities:
         sharpness=config.sharpness,
         labelled_weight=config.labelled_weight,
     )
-    known, _ = known_by(found, points)
+    known, _ = known_by(found, points, points[:0])
     first = Similarities(points @ found.first.T, found.held_out(1.0))
     by_refined = Similarities(found.to_refined(points), found.held_out(0.0))
     others = Similarities(points @ known.others.T, found.support[in_larger_classes(found.labels)] @ known.others.T)
@@ -293,7 +293,10 @@ class Told:
 
 
 def told_of(draw: Draw) -> Told:
-    fitted = fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0))
+    return told_by(fit_labels(draw.support, draw.labels, draw.pool, config=EngineConfig(n_label_next=0)), draw)
+
+
+def told_by(fitted: Fitted, draw: Draw) -> Told:
     score, found = fitted.pool.none_score, fitted.model.known.belonging
     is_aside = set_aside(score, fitted.left_out_none)
     return Told(draw.truth < 0, is_aside, score, found.none_share, found.n_way, found.n_shot)
@@ -309,7 +312,7 @@ def none_quality(told: list[Told]) -> dict[str, float]:
     brier = [((each.none_score - each.is_junk) ** 2).mean() for each in told]
     auroc = [roc_auc_score(each.is_junk, each.none_score) for each in told if each.is_junk.any()]
     return {
-        "draws": len(told), "precision": round(n_right / n_aside, 3), "recall": round(n_right / n_junk, 3),
+        "draws": len(told), "precision": round(n_right / max(n_aside, 1), 3), "recall": round(n_right / n_junk, 3),
         "error of the share": round(float(np.mean(gaps)), 3), "Brier score": round(float(np.mean(brier)), 4),
         "AUROC": round(float(np.mean(auroc)), 4),
     }  # fmt: skip

@@ -28,7 +28,10 @@ SHOTS: tuple[float, ...] = (
     1.509, -1.274, -0.756, -0.308, -0.133, 0.262, -0.052, -0.27, -2.486, 0.731, -0.687, -4.051, -1.841, 0.444,
     -0.077, -0.213, 0.401, 1.868, 0.067, -0.071, -0.701, -0.161, 0.054, 0.112, 0.781, 3.146, 0.952, 0.13,
 )  # fmt: skip
-RANGE = (-1.0, 2.0)  # of u in the form
+MARKED: tuple[float, ...] = (0.14, -0.48, 1.19, 0.61)  # of `Belonging.taught`: of 1, log m, d, d log m
+MAX_MARKED = 64  # images that are said to be junk; of more, those that differ most
+RANGE = (-1.0, 2.0)  # of u and d in the forms
+MIN_HIGH = 0.05  # where images of a class are hardly alike
 MIN_HELD_OUT = 4  # labelled images of classes with two or more
 EXPECTED, STRENGTH = 0.1, 10.0  # junk where nothing is known, and how many images that counts for
 
@@ -50,6 +53,18 @@ def known_similarity(
 
 def best_other(to_others: Tensor) -> Tensor:  # [n, j] -> [n]
     return to_others.amax(-1) if to_others.shape[1] else torch.zeros(len(to_others))
+
+
+def of_all_sorts(points: Tensor, n: int = MAX_MARKED) -> Tensor:  # [m, d] -> [n, d]
+    """All, or so many that differ most: each the one that is the least similar to those before it."""
+    if len(points) <= n:
+        return points
+    chosen = [int((points @ points.mean(0)).argmax())]
+    nearest_yet = points @ points[chosen[0]]
+    while len(chosen) < n:
+        chosen.append(int(nearest_yet.argmin()))
+        nearest_yet = torch.maximum(nearest_yet, points @ points[chosen[-1]])
+    return points[chosen]
 
 
 def other_prototypes(points: Tensor, none: Tensor, n: int = 16, n_steps: int = 8) -> Tensor:  # [n, d], [n] -> [j, d]
@@ -111,9 +126,10 @@ class Belonging:
             raise ValueError(f"{vars(self)} describes no pool")
 
     def none_of(
-        self, to_first: Tensor, to_refined: Tensor, to_others: Tensor
-    ) -> Tensor:  # [n, k], [n, k], [n, j] -> [n]
-        return self.none(known_similarity(to_first, to_refined, to_others, self.trust, self.pull))
+        self, to_first: Tensor, to_refined: Tensor, to_others: Tensor, to_marked: Tensor
+    ) -> Tensor:  # [n, k], [n, k], [n, j], [n, m] -> [n]
+        similarity = known_similarity(to_first, to_refined, to_others, self.trust, self.pull)
+        return self.none(similarity, self.taught(to_marked))
 
     def evidence(self, similarity: Tensor) -> Tensor:
         """log p(similarity | none) / p(similarity | known)"""
@@ -131,6 +147,20 @@ class Belonging:
         beyond = rest.sign() * rest.abs().log1p()  # there it falls so slowly that it only tells who is first
         return base + slope * within + curvature * within * within - 0.1 * beyond
 
+    def taught(self, to_marked: Tensor) -> Tensor:  # [n, m] -> [n]
+        """What it adds to the evidence how similar an image is to the nearest of m that are said to be junk: with d that
+        similarity, where 1 is as similar as the better known images are to their class, a + b log m + (c + e log m) d.
+        Learned on such tasks, with 1 to 32 images of their junk; its share is told without them, since they were not drawn
+        from the pool by chance. 0 where none is said to be junk."""
+        m = to_marked.shape[1]
+        if not m:
+            return torch.zeros(len(to_marked))
+        a, b, c, e = MARKED
+        return a + b * math.log(m) + (c + e * math.log(m)) * self.nearness(to_marked)
+
+    def nearness(self, to_marked: Tensor) -> Tensor:  # [n, m] -> [n]
+        return (to_marked.amax(-1) / max(self.high, MIN_HIGH)).clamp(*RANGE)
+
     def position(self, similarity: Tensor) -> Tensor:
         """u, within its range"""
         return self._unbounded_position(similarity).clamp(*RANGE)
@@ -141,9 +171,10 @@ class Belonging:
     def known(self, similarity: Tensor) -> Tensor:
         return torch.sigmoid(math.log((1 - self.none_share) / self.none_share) - self.evidence(similarity))
 
-    def none(self, similarity: Tensor) -> Tensor:
-        """1 - known, but small ones keep their digits, and with them their order."""
-        return torch.sigmoid(self.evidence(similarity) - math.log((1 - self.none_share) / self.none_share))
+    def none(self, similarity: Tensor, taught: Tensor | float = 0.0) -> Tensor:
+        """1 - known, but small ones keep their digits, and with them their order; and with more evidence."""
+        evidence = self.evidence(similarity) + taught
+        return torch.sigmoid(evidence - math.log((1 - self.none_share) / self.none_share))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 The interface, all of it on features `[n, d]` of any encoder and any scale:
 
     fitted = fit_labels(labelled, labels, pool, classes=names)   # labels: 0 .. k-1, each at least once; pool may be empty
+                                                                 # junk=features of images that are of none, if some are known
     fitted.pool                                                  # PoolLabels: one row for each pool image
       .probabilities [n, k]   calibrated, among the known classes
       .label, .runner_up [n]  the most and second most probable class
@@ -21,7 +22,8 @@ are scaled to length 1 (sala/points.py), so that a product of two is a similarit
 Prototypes are the means of the labelled images. Each of a few steps gives each pool image a probability for every class and
 a probability to be of any class at all, and moves the prototypes by the images in proportion to both: confident
 neighbours count, junk does not. Nothing assumes that classes are equally large, nor how much of the pool is junk; that
-share is estimated. What seems to be junk in the end gets prototypes of its own, which tell more of it (sala/known.py).
+share is estimated. What seems to be junk in the end gets prototypes of its own, which tell more of it (sala/known.py);
+and so do images that are said to be junk.
 What images of a class were then found to differ in is taken out of all points (sala/variation.py), and the classes are told
 apart by what remains, after one step more. Labelled images of classes with two or more are left out in turn, and the pool
 is sorted anew without them (sala/leftout.py): that tells how sure one may be, and how much a linear classifier of the
@@ -85,16 +87,19 @@ def fit_labels(
     pool: Floats,
     *,
     classes: Sequence[str] | None = None,
+    junk: Floats | None = None,
     config: EngineConfig | None = None,
 ) -> Fitted:
-    """Label a pool from a few labelled images: `[s, d], [s], [n, d]`."""
+    """Label a pool from a few labelled images: `[s, d], [s], [n, d]`; images that are said to be `junk` `[m, d]` are not
+    among them."""
     config = config or EngineConfig()
     config.check()
-    names = _checked_classes(labelled, labels, pool, classes)
+    junk = labelled[:0] if junk is None else junk
+    names = _checked_classes(labelled, labels, pool, junk, classes)
     support, y = to_tensor(labelled), torch.from_numpy(np.asarray(labels, np.int64))
-    points = to_tensor(pool)
+    points, marked = to_tensor(pool), to_tensor(junk)
     centre = centre_of(support, y, points)
-    if not centre.isfinite().all():
+    if not centre.isfinite().all() or not marked.isfinite().all():
         raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
     spread = spread_of([support, points], centre)
     sample, n_folds = sample_of(points)
@@ -102,10 +107,11 @@ def fit_labels(
     def sorted_without(kept: Tensor) -> tuple[Sorted, Callable[[Tensor], Tensor]]:
         its_centre = centre_of(support[kept], y[kept], sample)
         its_spread = spread_of([support[kept], sample], its_centre)
-        x, s = (normalised(part, its_centre, its_spread) for part in (sample, support[kept]))
-        return sorted_by(x, s, y[kept], config), lambda rows: normalised(support[rows], its_centre, its_spread)
+        x, s, j = (normalised(part, its_centre, its_spread) for part in (sample, support[kept], marked))
+        return sorted_by(x, s, y[kept], j, config), lambda rows: normalised(support[rows], its_centre, its_spread)
 
-    found = sorted_by(normalised(points, centre, spread), normalised(support, centre, spread), y, config)
+    x, s, j = (normalised(part, centre, spread) for part in (points, support, marked))
+    found = sorted_by(x, s, y, j, config)
     similarities, known = found.pool_similarities(), 1 - found.none
     prior = temperature_prior(likeness(similarities, known), contrast(similarities, known), len(names), config)
     left = left_out(found.refined.support, y, sorted_without, n_folds)
@@ -123,10 +129,11 @@ def fit_labels(
 
 
 def _checked_classes(
-    labelled: Floats, labels: NDArray[np.int64], pool: Floats, classes: Sequence[str] | None
+    labelled: Floats, labels: NDArray[np.int64], pool: Floats, junk: Floats, classes: Sequence[str] | None
 ) -> tuple[str, ...]:
-    if labelled.ndim != 2 or pool.ndim != 2 or labelled.shape[1] != pool.shape[1]:
-        raise SalaError(f"features are [n, d] with one d; got {list(labelled.shape)} and {list(pool.shape)}")
+    shapes = [part.shape for part in (labelled, pool, junk)]
+    if any(len(shape) != 2 or shape[1] != shapes[0][1] for shape in shapes):
+        raise SalaError(f"features are [n, d] with one d; got {', '.join(str(list(shape)) for shape in shapes)}")
     if not len(labelled) or len(labels) != len(labelled):
         raise SalaError(f"each labelled image needs a label, and there must be one; got {len(labelled)}, {len(labels)}")
     if not labelled.shape[1]:

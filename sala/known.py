@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from sala.belonging import Belonging, Similarities, belonging, belonging_beside, other_prototypes
+from sala.belonging import Belonging, Similarities, belonging, belonging_beside, of_all_sorts, other_prototypes
 from sala.refining import Refined, in_larger_classes
 
 
@@ -18,21 +18,25 @@ class Known:
     first: Tensor  # [k, d], of the labelled images alone
     refined: Tensor  # [k, d]
     others: Tensor  # [j, d], of what is of no class; there may be none
+    marked: Tensor  # [m, d], images that are said to be of no class; there may be none
     belonging: Belonging
 
     def none_of(self, points: Tensor) -> Tensor:  # [n, d] -> [n]
         """The probability of new images to be of no class."""
-        return self.belonging.none_of(points @ self.first.T, points @ self.refined.T, points @ self.others.T)
+        return self.belonging.none_of(
+            points @ self.first.T, points @ self.refined.T, points @ self.others.T, points @ self.marked.T
+        )
 
 
-def known_by(found: Refined, points: Tensor) -> tuple[Known, Tensor]:  # [n, d] -> [n]
-    """What a refinement tells of a pool; and of its images, each without its own part in the prototypes of classes, the
-    probability to be of no class."""
+def known_by(found: Refined, points: Tensor, marked: Tensor) -> tuple[Known, Tensor]:  # [n, d], [m, d] -> [n]
+    """What a refinement tells of a pool, beside images that are said to be of no class; and of the pool's images, each
+    without its own part in the prototypes of classes, the probability to be of no class."""
+    marked = of_all_sorts(marked)
     first = Similarities(found.to_first, found.held_out(1.0))
     refined = Similarities(found.to_refined(points), found.held_out(0.0))
     before = belonging(first, refined, len(found.support) / len(found.first))
-    others = other_prototypes(points, before.none_of(first.pool, refined.pool, points[:, :0]))
+    others = other_prototypes(points, before.none_of(first.pool, refined.pool, points[:, :0], points[:, :0]))
     to_others = Similarities(points @ others.T, found.support[in_larger_classes(found.labels)] @ others.T)
     after = belonging_beside(before, first, refined, to_others)
-    none = after.none_of(first.pool, refined.pool, to_others.pool)
-    return Known(found.first.clone(), found.prototypes, others, after), none
+    none = after.none_of(first.pool, refined.pool, to_others.pool, points @ marked.T)
+    return Known(found.first.clone(), found.prototypes, others, marked, after), none

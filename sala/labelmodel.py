@@ -25,7 +25,7 @@ from sala.points import Floats, normalised, to_tensor
 from sala.refining import anchored
 from sala.variation import Variation
 
-FORMAT = 7
+FORMAT = 8
 
 
 @dataclass(frozen=True)
@@ -138,20 +138,22 @@ class LabelModel:
         save_checkpoint(Path(path), tensors, note)
 
     def _parts(self) -> dict[str, Tensor]:
-        known = {"known_first": self.known.first, "known_refined": self.known.refined, "others": self.known.others}
+        known = {"known_first": self.known.first, "known_refined": self.known.refined}
+        known |= {"others": self.known.others, "marked": self.known.marked}
         own = {name: getattr(self, name) for name in ("centre", "spread", "first", "hubs", "refined", "linear")}
         return own | known | vars(self.variation)
 
     def _check(self) -> None:
         """Refuse what no fit has made, and what would answer with nonsense."""
-        k, d, r, j = len(self.classes), len(self.centre), len(self.variation.removed), len(self.known.others)
+        k, d, r = len(self.classes), len(self.centre), len(self.variation.removed)
         vectors = {
             "centre": (d,),
             "spread": (d,),
             "hubs": (k,),
             "removed": (r,),
             "directions": (d, r),
-            "others": (j, d),
+            "others": (len(self.known.others), d),
+            "marked": (len(self.known.marked), d),
         }
         parts = self._parts()
         fits = all(part.shape == vectors.get(name, (k, d)) for name, part in parts.items())
@@ -175,7 +177,11 @@ class LabelModel:
                 tensors["centre"],
                 tensors["spread"],
                 Known(
-                    tensors["known_first"], tensors["known_refined"], tensors["others"], Belonging(**note["belonging"])
+                    tensors["known_first"],
+                    tensors["known_refined"],
+                    tensors["others"],
+                    tensors["marked"],
+                    Belonging(**note["belonging"]),
                 ),
                 Variation(tensors["directions"], tensors["removed"]),
                 tensors["first"],

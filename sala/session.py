@@ -220,7 +220,8 @@ class Session:
         if len(labelled):
             y = np.searchsorted(active, state.given[labelled])
             names = [state.names[c] for c in active]
-            fitted = fit_labels(self.features[labelled], y, self.features[rows], classes=names)
+            junk = self.features[(state.given == NONE) & counts]
+            fitted = fit_labels(self.features[labelled], y, self.features[rows], classes=names, junk=junk)
             aside = aside_threshold(fitted.pool.none_score, self.precision, fitted.left_out_none)
             columns.fill(rows, active, fitted.pool, aside)
             if len(active) > 1:

@@ -37,13 +37,16 @@ class Sorted:
         return anchored(points @ found.prototypes.T, points @ found.first.T - found.hubs, found.anchor)
 
 
-def sorted_by(points: Tensor, support: Tensor, labels: Tensor, config: EngineConfig) -> Sorted:  # [n, d], [s, d], [s]
-    """By labelled images `support`. Points of both are written over where variation is taken out."""
+def sorted_by(
+    points: Tensor, support: Tensor, labels: Tensor, marked: Tensor, config: EngineConfig
+) -> Sorted:  # [n, d], [s, d], [s], [m, d]
+    """By labelled images `support`, and those `marked` as junk. Points of the pool and of labelled images are written over
+    where variation is taken out."""
     found = refine(
         points, support, labels, n_steps=config.n_steps, sharpness=config.sharpness, labelled_weight=config.labelled_weight,
         anchor=config.anchor,
     )  # fmt: skip
-    known, none = known_by(found, points)
+    known, none = known_by(found, points, marked)
     variation = no_variation(points)
     if config.n_steps and config.n_directions:
         rows = slice(None, None, max(1, len(points) // VARIATION_SAMPLE))  # of a large pool a regular sample

@@ -32,7 +32,7 @@ def test_what_is_said_of_each_image_equals_its_slow_twin() -> None:
     support, labels, pool, _ = task(noise=0.4)
     x, s = (normalised(torch.from_numpy(part), torch.zeros(64), torch.ones(64)) for part in (pool, support))
     found = refine(x, s, torch.from_numpy(labels), **STEPS)
-    known, none = known_by(found, x)
+    known, none = known_by(found, x, x[:0])
     belonging, first, others = known.belonging, found.first, known.others
     assert belonging.trust < 1 and belonging.pull > 0.001 and len(others)  # else this says nothing of them
 

@@ -80,7 +80,7 @@ def test_what_is_said_of_left_out_images_is_what_a_fit_without_them_says() -> No
         centre = centre_of(raw[kept], y[kept], raw_pool)  # which a left-out image has no part in either
         spread = spread_of([raw[kept], raw_pool], centre)
         x, s, image = (normalised(part, centre, spread) for part in (raw_pool, raw[kept], raw[i : i + 1]))
-        without = sorted_by(x, s, y[kept], model.config)
+        without = sorted_by(x, s, y[kept], x[:0], model.config)
         assert float(held_out.none_score[row]) == pytest.approx(float(without.known.none_of(image)), abs=1e-4)
         image = without.variation.taken_out_of(image)
         linear = linear_classifier(without.refined.support, y[kept])
