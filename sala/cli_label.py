@@ -43,6 +43,12 @@ def label(
     pool: Pool,
     out: Annotated[Path, typer.Option(help="Where labels, model and report go.")] = Path("out"),
     encoder: Encoder = "lite0",
+    junk: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder of images that are of no class: others like them are told the better.", readable=False
+        ),
+    ] = None,
     precision: Annotated[
         float,
         typer.Option(
@@ -66,6 +72,7 @@ def label(
     from sala.labelling import label_folders, sort_copies
     from sala.labelling.fit import describe_encoder
     from sala.labelling.folders import check_file, check_out, check_places, check_writable
+    from sala.labelling.junk import check_junk
     from sala.modelfile import NAME as MODEL
 
     for form in forms:
@@ -75,6 +82,8 @@ def label(
     if link and copy_to is None:
         raise SalaError("--link goes with --copy-to; name the folder for the links")
     check_places(labelled, pool, [copy_to] if copy_to else [])
+    if junk is not None:
+        check_junk(junk, labelled, pool, [out, *([copy_to] if copy_to else [])])
     check_out(out, labelled)
     for name in ("labels.csv", "set-aside.csv", "report.html", MODEL):
         check_file(out / name, "--out")
@@ -83,7 +92,7 @@ def label(
     network = open_encoder(encoder)
     with console.embedding("embedding") as progress:
         result = label_folders(
-            labelled, pool, network, precision=precision, which=describe_encoder(encoder), progress=progress
+            labelled, pool, network, junk=junk, precision=precision, which=describe_encoder(encoder), progress=progress
         )
     _write(result, out, {"csv", *forms})
     _tell(result, out)
@@ -134,7 +143,8 @@ def _tell(result: Labelling, out: Path) -> None:
         n_given = result.examples.labels.count(c)
         table.add_row(escape(printable(name)), f"{n_given}", f"{counts[name, SURE]:,}", f"{counts[name, DOUBTFUL]:,}")
     n_none = sum(n for (_, kind), n in counts.items() if kind == NONE_OF_THESE)
-    table.add_row("[dim]none of these[/]", "", f"{n_none:,}", "")
+    n_said = int(result.model.note["n_junk"])
+    table.add_row("[dim]none of these[/]", f"{n_said}" if n_said else "", f"{n_none:,}", "")
     console.out.print(table)
     n_perhaps = sum(row.verdict == DOUBTFUL and row.none_of_these > 0.5 for row in result.rows())
     if n_perhaps:

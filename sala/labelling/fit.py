@@ -24,6 +24,7 @@ from sala.labelling.folders import (
     in_two_classes,
     read_examples,
 )
+from sala.labelling.junk import as_junk, check_junk, read_junk
 from sala.labelling.rows import Columns, Row, Thresholds, columns_of, find_thresholds
 from sala.wording import printable
 
@@ -63,31 +64,39 @@ def label_folders(
     pool: Path,
     encoder: Encoder,
     *,
+    junk: Path | None = None,
     precision: float = 0.9,
     which: str = "",
     progress: Callable[[EmbedProgress], None] | None = None,
 ) -> Labelling:
-    """`labelled/class/*.jpg` and a folder of images, which may be empty. `which` tells later how to open the encoder."""
+    """`labelled/class/*.jpg` and a folder of images, which may be empty, and perhaps one of images that are of no class.
+    `which` tells later how to open the encoder."""
     check_places(labelled, pool)
+    if junk is not None:
+        check_junk(junk, labelled, pool)
     examples = read_examples(labelled)
     _check_examples(examples, embed_files(examples.paths, encoder))  # alone and first: the pool may take hours
+    known_junk = read_junk(junk, encoder)
     found = list(image_files(pool, skip=labelled))
     paths = [*examples.paths, *(path for path, problem in found if problem is None)]
     embedded = embed_files(paths, encoder, progress=progress)
-    set_aside = examples.set_aside | {path: problem for path, problem in found if problem is not None}
+    set_aside = (
+        examples.set_aside | known_junk.set_aside | {path: problem for path, problem in found if problem is not None}
+    )
     set_aside |= {paths[i]: reason for i, reason in embedded.set_aside.items()}
     kept = [paths[i] for i in embedded.kept]
     n_labelled = int((embedded.kept < len(examples.paths)).sum())
-    first = first_of_content(kept)
+    known_junk, first, is_junk = known_junk.distinct(kept, n_labelled)
     used = _distinct_examples(examples, embedded.kept[:n_labelled], first[:n_labelled], set_aside)
-    fitted, distinct = _fit(used, embedded.features, first, n_labelled)
-    columns = _spread(fitted, used, embedded.features, first, distinct, n_labelled)
+    fitted, distinct = _fit(used, embedded.features, first, n_labelled, known_junk.features)
+    columns = as_junk(_spread(fitted, used, embedded.features, first, distinct, n_labelled), is_junk[n_labelled:])
     thresholds = find_thresholds(columns, precision, fitted.left_out_none)
     note = {
         "encoder": {"which": which, "name": encoder.name, "identity": encoder.identity},
         "thresholds": thresholds.to_json(),
         "labelled": {name: used.labels.count(c) for c, name in enumerate(used.classes)},
         "n_pool": len(columns.label),
+        "n_junk": len(known_junk.paths),
     }
     return Labelling(
         model=replace(fitted.model, note=note),
@@ -135,13 +144,18 @@ def _distinct_examples(
 
 
 def _fit(
-    used: UsedExamples, features: NDArray[np.float32], first: NDArray[np.int64], n_labelled: int
+    used: UsedExamples,
+    features: NDArray[np.float32],
+    first: NDArray[np.int64],
+    n_labelled: int,
+    junk: NDArray[np.float32] | None,
 ) -> tuple[Fitted, NDArray[np.int64]]:
     """On each pool image once; also their rows. Copies of labelled images do not count as pool images."""
     distinct = n_labelled + np.flatnonzero(first[n_labelled:] == np.arange(n_labelled, len(first)))
     # a view where there are no copies: the features of a large pool are not held twice
     pool = features[n_labelled:] if len(distinct) == len(first) - n_labelled else features[distinct]
-    return fit_labels(features[used.rows], np.array(used.labels, np.int64), pool, classes=used.classes), distinct
+    labels = np.array(used.labels, np.int64)
+    return fit_labels(features[used.rows], labels, pool, classes=used.classes, junk=junk), distinct
 
 
 def _spread(

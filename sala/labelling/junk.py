@@ -1,0 +1,89 @@
+"""A folder of images that are of none of the classes, given by the user: they tell of others like them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sala.data.files import unreadable
+from sala.encoders import Encoder, embed_files
+from sala.errors import SalaError
+from sala.labelling.folders import check_readable, first_of_content, image_files, is_inside
+from sala.labelling.rows import Columns
+from sala.points import Floats
+from sala.wording import printable
+
+
+@dataclass(frozen=True)
+class Junk:
+    """Its images that can be read, with their features, and what is wrong with others."""
+
+    paths: list[Path] = field(default_factory=list)
+    features: Floats | None = None
+    set_aside: dict[Path, str] = field(default_factory=dict)
+
+    def distinct(self, paths: list[Path], n_labelled: int) -> tuple[Junk, NDArray[np.int64], NDArray[np.bool_]]:
+        """Each image once. Beside that, for each of the labelled images and the pool's the first with the same content, and
+        whether that is junk. No labelled image may be."""
+        first = first_of_content([*paths, *self.paths])
+        n, original = len(paths), first[len(paths) :]
+        for path, i in zip(self.paths, original.tolist(), strict=True):
+            if i < n_labelled:
+                names = f"{printable(str(paths[i]))} and {printable(str(path))}"
+                raise SalaError(f"{names} are the same image, of a class and of none; remove one of them")
+        rows = np.unique(original, return_index=True)[1]
+        features = None if self.features is None else self.features[rows]
+        return (
+            replace(self, paths=[self.paths[i] for i in rows], features=features),
+            first[:n],
+            np.isin(first[:n], original),
+        )
+
+
+def read_junk(folder: Path | None, encoder: Encoder) -> Junk:
+    """Nothing where there is no such folder; else at least one image."""
+    if folder is None:
+        return Junk()
+    found = list(image_files(folder))
+    paths = [path for path, problem in found if problem is None]
+    embedded = embed_files(paths, encoder)
+    set_aside = {path: problem for path, problem in found if problem is not None}
+    set_aside |= {paths[i]: reason for i, reason in embedded.set_aside.items()}
+    if not len(embedded.kept):
+        why = f" that can be used ({next(iter(set_aside.values()))})" if set_aside else ""
+        raise SalaError(
+            f"{printable(str(folder))} has no image{why}; put some into it that are of no class, or leave it out"
+        )
+    return Junk([paths[i] for i in embedded.kept], embedded.features, set_aside)
+
+
+def check_junk(folder: Path, labelled: Path, pool: Path, written: Sequence[Path] = ()) -> None:
+    """Refuse a folder that is not there, or whose images are, or would become, something else too."""
+    shown = f"{printable(str(folder))} with images of no class"
+    if not folder.is_dir():
+        raise SalaError(f"there is no folder {shown}; look at its name")
+    try:
+        check_readable(folder)
+    except OSError as error:
+        raise unreadable(f"the folder {shown}", error) from None
+    for other in (labelled, pool):
+        if is_inside(folder, other) or is_inside(other, folder):
+            raise SalaError(
+                f"the folder {shown} and {printable(str(other))} lie in each other; give these images a folder of their own"
+            )
+    for place in written:
+        if is_inside(place, folder):
+            raise SalaError(
+                f"{printable(str(place))} is in the folder {shown}, and what is written there would be of no class the next "
+                "time; choose a folder outside"
+            )
+
+
+def as_junk(columns: Columns, is_junk: NDArray[np.bool_]) -> Columns:
+    """What the user has said of an image, its copies have too."""
+    none = np.where(is_junk, np.float32(1), columns.none_of_these)
+    return replace(columns, none_of_these=none, used=columns.used & ~is_junk)
