@@ -302,7 +302,7 @@ def told_by(fitted: Fitted, draw: Draw) -> Told:
     return Told(draw.truth < 0, is_aside, score, found.none_share, found.n_way, found.n_shot)
 
 
-def none_quality(told: list[Told]) -> dict[str, float]:
+def none_quality(told: list[Told]) -> dict[str, float | None]:
     """Over all draws: of the images that are set aside, how many are junk; of junk, how much is set aside."""
     n_aside, n_right, n_junk = (
         sum(int(rows(each).sum()) for each in told)
@@ -312,7 +312,7 @@ def none_quality(told: list[Told]) -> dict[str, float]:
     brier = [((each.none_score - each.is_junk) ** 2).mean() for each in told]
     auroc = [roc_auc_score(each.is_junk, each.none_score) for each in told if each.is_junk.any()]
     return {
-        "draws": len(told), "precision": round(n_right / max(n_aside, 1), 3), "recall": round(n_right / n_junk, 3),
+        "draws": len(told), "precision": round(n_right / n_aside, 3) if n_aside else None, "recall": round(n_right / n_junk, 3),
         "error of the share": round(float(np.mean(gaps)), 3), "Brier score": round(float(np.mean(brier)), 4),
         "AUROC": round(float(np.mean(auroc)), 4),
     }  # fmt: skip

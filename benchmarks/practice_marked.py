@@ -1,10 +1,11 @@
 """What images that are said to be junk tell of the others, as "none of these" on the page: the coefficients of
 `Belonging.taught` (sala/belonging.py), fitted on tasks of other images, and what they are worth. See docs/practice.md.
 
-    SALA_DATA=... python benchmarks/practice_marked.py
+    SALA_DATA=... python benchmarks/practice_marked.py fit       # writes results/practice/marked.json
+    SALA_DATA=... python benchmarks/practice_marked.py measure   # on other photos: results/practice/marked-caltech.json
 
-It needs tiny-imagenet in $SALA_DATA, of which no test class is looked at, and Omniglot's background alphabets, and writes
-results/practice/marked.json.
+`fit` needs tiny-imagenet in $SALA_DATA, of which no test class is looked at, and Omniglot's background alphabets; `measure`
+needs caltech/caltech-16.zip, of whose background photos some are said to be junk.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from practice import write
-from practice_draws import Draw, data_root
+from practice_draws import BACKGROUND, Draw, caltech, data_root, draws
 from practice_fit import Told, logistic, none_quality, told_by
 from practice_tasks import COUNTS, tasks
 
@@ -38,18 +39,21 @@ class Marked:
     junk: Floats  # [m, d]
 
 
-def marked(draws: Iterable[Draw], seed: int) -> Iterator[Marked]:
+def marked(made: Iterable[Draw], seed: int) -> Iterator[Marked]:
     """Of every other task by chance; of the others rather what was hardly taken for junk, as one does who sees it among a
     class."""
-    for i, draw in enumerate(draws):
+    for i, draw in enumerate(made):
         rng, junk = np.random.default_rng([seed, i]), np.flatnonzero(draw.truth < 0)
         if len(junk) < N_JUNK or (draw.truth >= 0).sum() < N_KNOWN:
             continue
         chances = (1 - without_junk(draw).pool.none_score[junk].astype(np.float64)) ** (3 * (i % 2)) + 1e-6
         n = min(int(rng.choice(MOST)), len(junk) // 2)
-        rows = rng.choice(junk, n, replace=False, p=chances / chances.sum())
-        rest = np.setdiff1d(np.arange(len(draw.truth)), rows)
-        yield Marked(replace(draw, pool=draw.pool[rest], truth=draw.truth[rest]), draw.pool[rows])
+        yield said_of(draw, rng.choice(junk, n, replace=False, p=chances / chances.sum()))
+
+
+def said_of(draw: Draw, rows: np.ndarray) -> Marked:
+    rest = np.setdiff1d(np.arange(len(draw.truth)), rows)
+    return Marked(replace(draw, pool=draw.pool[rest], truth=draw.truth[rest]), draw.pool[rows])
 
 
 def terms(task: Marked) -> tuple[np.ndarray, np.ndarray]:  # -> [n, 4], [n]
@@ -88,13 +92,10 @@ def measured(tasks: list[Marked]) -> dict[str, Any]:
     return {name: none_quality(told) for name, told in found.items()}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--draws", type=int, default=1_600)
-    parser.add_argument("--seed", type=int, default=5)
-    options = parser.parse_args()
-    sets = tasks(data_root(), options.draws, options.seed)
-    to_fit, others = ({name: list(marked(made[i::2], options.seed)) for name, made in sets.items()} for i in (0, 1))
+def fit_and_measure(n_draws: int, seed: int) -> None:
+    """On the tasks of even number, and on the others."""
+    sets = tasks(data_root(), n_draws, seed)
+    to_fit, others = ({name: list(marked(made[i::2], seed)) for name, made in sets.items()} for i in (0, 1))
     coefficients = fit(to_fit)
     sala.belonging.MARKED = coefficients
     sizes = {"1 or 2": (1, 2), "3 to 8": (3, 8), "9 to 32": (9, 32)}
@@ -103,9 +104,38 @@ def main() -> None:
         for name, made in others.items()
         for size, (low, high) in sizes.items()
     }
-    found = {"seed": options.seed, "n_draws": options.draws, "coefficients": coefficients, "quality": quality}
-    write("marked.json", found)
+    show("marked.json", {"seed": seed, "n_draws": n_draws, "coefficients": coefficients, "quality": quality})
+
+
+def measure(n_draws: int, seed: int) -> None:
+    """All photos of Caltech, of whose 100 of background some, by chance, are said to be junk and not in the pool."""
+    features, names = caltech(data_root())
+    known, junk = sorted(set(names) - {BACKGROUND}), np.flatnonzero(names == BACKGROUND)
+    quality = {}
+    for n_shot in (1, 5):
+        made = list(draws(features, names, known, junk, n_shot=n_shot, sizes=[50 - n_shot] * 16, n_junk=100,
+                          n_draws=n_draws, seed=seed))  # fmt: skip
+        for n in (5, 20):
+            chosen = [np.random.default_rng([seed, i]).choice(np.flatnonzero(draw.truth < 0), n, replace=False)
+                      for i, draw in enumerate(made)]  # fmt: skip
+            tasks_of = [said_of(draw, rows) for draw, rows in zip(made, chosen, strict=True)]
+            quality[f"{n_shot} shot, {n}"] = measured(tasks_of)
+    show("marked-caltech.json", {"seed": seed, "n_draws": n_draws, "quality": quality})
+
+
+def show(name: str, found: dict[str, Any]) -> None:
+    write(name, found)
     print(json.dumps(found, indent=1))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["fit", "measure"])
+    parser.add_argument("--draws", type=int, default=None)
+    parser.add_argument("--seed", type=int, default=None)
+    options = parser.parse_args()
+    run, n_draws, seed = (fit_and_measure, 1_600, 5) if options.what == "fit" else (measure, 20, 2)
+    run(options.draws or n_draws, seed if options.seed is None else options.seed)
 
 
 if __name__ == "__main__":

@@ -157,6 +157,19 @@ def none() -> Iterable[list[str]]:
                *(f"{found[key]:.2f}" for key in ("precision", "recall", "error of the share", "AUROC"))]  # fmt: skip
 
 
+def marked() -> Iterable[list[str]]:
+    yield ["pools, and images said to be junk", "AUROC", "Brier score", "set aside: precision, recall"]
+    for prefix, name in (("", "marked.json"), ("photos (Caltech), ", "marked-caltech.json")):
+        for title, found in measured(name)["quality"].items():
+            both = found["without"], found["with"]
+            numbers = [" -> ".join(f"{part[key]:.3f}" for part in both) for key in ("AUROC", "Brier score")]
+            yield [f"{prefix}{title} ({both[0]['draws']})", *numbers, " -> ".join(map(precision_and_recall, both))]
+
+
+def precision_and_recall(found: dict[str, Any]) -> str:
+    return "nothing" if found["precision"] is None else f"{found['precision']:.2f}, {found['recall']:.2f}"
+
+
 TABLES: dict[str, Callable[[], Iterable[list[str]]]] = {
     "goals": goals,
     "harder": lambda: pools(lambda pool, labelled: pool != "all photos" and "shot" in labelled),
@@ -166,4 +179,5 @@ TABLES: dict[str, Callable[[], Iterable[list[str]]]] = {
     "folders": folders,
     "temperature": temperature,
     "none": none,
+    "marked": marked,
 }

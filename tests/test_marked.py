@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -114,3 +115,8 @@ def test_features_of_it_must_be_as_the_others() -> None:
     spoiled[1, 2] = np.nan
     with pytest.raises(SalaError, match="finite"):
         fit_labels(support, labels, pool, junk=spoiled)
+
+
+def test_its_coefficients_are_those_that_were_fitted() -> None:
+    found = json.loads((Path(__file__).parent.parent / "results" / "practice" / "marked.json").read_text())
+    assert tuple(found["coefficients"]) == MARKED

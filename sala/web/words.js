@@ -52,7 +52,7 @@ const HINTS = {
   all: "Click an image, then its class on the left; or press the class’s number, or drag the image there.",
   next: "The images whose labels would help most, in order. Press a class’s number, Enter if the prediction is right, 0 for none of these.",
   doubtful: "Less than SURE sure, the least sure first.",
-  junk: "Of none of the classes, it seems: what was set aside and what may be, the surest first. An estimate: look through them.",
+  junk: "Of none of the classes, it seems: what was set aside and what may be, the surest first. Confirm some, and others like them are told the better.",
   class: "Your examples, then what is predicted, the least sure first.",
   map: "Alike images lie together, ringed points are labelled. Wheel to zoom, drag to move, click to select.",
 };
