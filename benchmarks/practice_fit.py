@@ -313,8 +313,8 @@ def none_quality(told: list[Told]) -> dict[str, float | None]:
     auroc = [roc_auc_score(each.is_junk, each.none_score) for each in told if each.is_junk.any()]
     return {
         "draws": len(told), "precision": round(n_right / n_aside, 3) if n_aside else None,
-        "recall": round(n_right / n_junk, 3), "error of the share": round(float(np.mean(gaps)), 3), "Brier score": round(float(np.mean(brier)), 4),
-        "AUROC": round(float(np.mean(auroc)), 4),
+        "recall": round(n_right / n_junk, 3), "error of the share": round(float(np.mean(gaps)), 3),
+        "Brier score": round(float(np.mean(brier)), 4), "AUROC": round(float(np.mean(auroc)), 4),
     }  # fmt: skip
 
 
