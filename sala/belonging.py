@@ -40,7 +40,8 @@ def second_best(similarities: Tensor) -> Tensor:  # [n, k] -> [n]
     """How similar an image is to the best of the classes that it does not belong to; 0, the mean, where there is one class."""
     if similarities.shape[1] < 2:
         return torch.zeros(len(similarities))
-    return similarities.topk(2, -1).values[:, 1]
+    best = similarities.argmax(-1, keepdim=True)  # much faster than topk
+    return similarities.scatter(1, best, -torch.inf).amax(-1)
 
 
 def known_similarity(

@@ -123,7 +123,8 @@ def fit_labels(
         names, centre, spread, found.known, found.variation, refined.first, refined.hubs, refined.prototypes, linear,
         refined.anchor, beta, config,
     )  # fmt: skip
-    described = model._describe(found.points, similarities + found.points @ linear.T, found.none)
+    similarities = similarities + found.points @ linear.T if weight else similarities
+    described = model._describe(found.points, similarities, found.none)
     held_out = HeldOut((beta * left.logits(weight)).softmax(-1).numpy(), left.labels.numpy(), left.none.numpy())
     return Fitted(model, PoolLabels(**(vars(described) | {"used": refined.used.numpy()})), held_out)
 

@@ -112,11 +112,12 @@ class LabelModel:
 
     def _describe(self, points: Tensor, similarities: Tensor, none: Tensor) -> PoolLabels:  # [n, d], [n, k], [n]
         p = (self.inverse_temperature * similarities).softmax(-1)
-        top = p.topk(min(2, p.shape[1]), -1).indices
+        label = p.argmax(-1, keepdim=True)
+        runner_up = p.scatter(1, label, -1.0).argmax(-1)  # of one class, that class
         return PoolLabels(
             probabilities=p.numpy(),
-            label=top[:, 0].numpy(),
-            runner_up=top[:, -1].numpy(),
+            label=label[:, 0].numpy(),
+            runner_up=runner_up.numpy(),
             none_score=none.numpy(),
             used=np.zeros(len(points), bool),
             label_next=label_next(points, p, 1 - none, self.config.n_label_next).numpy(),

@@ -27,6 +27,7 @@ class Refined:
     labels: Tensor  # [s]
     first: Tensor  # [k, d], of the labelled images alone
     to_first: Tensor  # [n, k], how similar the pool's images are to these
+    held_out_to_first: Tensor  # [m, k], and labelled ones that are left out in turn
     hubs: Tensor  # [k], what similarities to these are lowered by where classes are compared
     sums: Tensor  # [k, d], of labelled images and the pool's: the refined prototypes have their directions
     labelled_weight: float  # of labelled images in them
@@ -53,17 +54,14 @@ class Refined:
     def held_out(self, anchor: float) -> Tensor:  # -> [m, k]
         """Similarities of labelled images to the prototypes as they are without that image; of those `in_larger_classes`.
         The pool's part in the prototypes stays. One image less makes a direction less similar to all: that is taken out."""
+        if anchor == 1:
+            return self.held_out_to_first
         rows = in_larger_classes(self.labels)
-        x, y = self.support[rows], self.labels[rows]
-        similarities = x @ anchored(self.prototypes, self.first, anchor).T
-        counts, r = self.labels.bincount(), pair_similarity(self.support, self.labels)
-        first = relative_lengths(counts - 1, r, counts.float().mean())[y, None]
-        first = first * unit(class_sums(self.support, self.labels)[y] - x)
-        numbers = self.numbers
-        refined = relative_lengths(numbers - 1, r, numbers)[y, None]
-        refined = refined * unit(self.sums[y] - self.labelled_weight * x)
-        own = (x * anchored(refined, first, anchor)).sum(-1)
-        return similarities.scatter(1, y[:, None], own[:, None])
+        x, y, numbers = self.support[rows], self.labels[rows], self.numbers
+        lengths = relative_lengths(numbers - 1, pair_similarity(self.support, self.labels), numbers)[y]
+        own = lengths * (x * unit(self.sums[y] - self.labelled_weight * x)).sum(-1)
+        to_refined = (x @ self.prototypes.T).scatter(1, y[:, None], own[:, None])
+        return anchored(to_refined, self.held_out_to_first, anchor)
 
 
 def refine(
@@ -81,8 +79,8 @@ def refine(
     (n, k), n_shot = (len(points), len(sums)), len(support) / len(sums)
     to_first = points @ first.T
     found = Refined(
-        support, labels, first, to_first, hubs_of(to_first), labelled_weight * sums, labelled_weight, torch.zeros(n, k),
-        1.0, torch.zeros(n, dtype=torch.bool),
+        support, labels, first, to_first, held_out_to_first(support, labels), hubs_of(to_first), labelled_weight * sums,
+        labelled_weight, torch.zeros(n, k), 1.0, torch.zeros(n, dtype=torch.bool),
     )  # fmt: skip
     now = Similarities(to_first, found.held_out(anchor=1.0))
     before = belonging_by(now, n_shot)
@@ -110,6 +108,7 @@ def refined_by(
         support=support,
         first=first,
         to_first=to_first,
+        held_out_to_first=held_out_to_first(support, found.labels),
         hubs=hubs_of(to_first),
         sums=sums + found.weights.T @ points,
         used=known > 0.5,
@@ -128,6 +127,15 @@ def first_prototypes(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] 
     counts = labels.bincount()
     lengths = relative_lengths(counts, pair_similarity(support, labels), counts.float().mean())
     return lengths[:, None] * unit(class_sums(support, labels))
+
+
+def held_out_to_first(support: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [m, k]
+    """See `Refined.held_out`."""
+    rows, counts = in_larger_classes(labels), labels.bincount()
+    x, y = support[rows], labels[rows]
+    lengths = relative_lengths(counts - 1, pair_similarity(support, labels), counts.float().mean())[y]
+    own = lengths * (x * unit(class_sums(support, labels)[y] - x)).sum(-1)
+    return (x @ first_prototypes(support, labels).T).scatter(1, y[:, None], own[:, None])
 
 
 def relative_lengths(numbers: Tensor, r: float, usual: Tensor) -> Tensor:  # [k], [k] or [] -> [k]

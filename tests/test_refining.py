@@ -14,6 +14,7 @@ from sala.refining import (
     HUB_SHARE,
     Refined,
     first_prototypes,
+    held_out_to_first,
     hubs_of,
     pair_similarity,
     refine,
@@ -104,7 +105,8 @@ def compared(x: torch.Tensor, y: torch.Tensor, weights: torch.Tensor) -> Refined
     pool = torch.eye(x.shape[1], dtype=x.dtype)[:1].repeat(len(weights), 1)
     used = torch.ones(len(weights), dtype=torch.bool)
     first, hubs = first_prototypes(x, y), torch.zeros(len(sums))
-    return Refined(x, y, first, pool @ first.T, hubs, 2 * sums + weights.T @ pool, 2.0, weights, 0.3, used)
+    left_out = held_out_to_first(x, y)
+    return Refined(x, y, first, pool @ first.T, left_out, hubs, 2 * sums + weights.T @ pool, 2.0, weights, 0.3, used)
 
 
 def test_a_labelled_image_is_compared_with_prototypes_without_it() -> None:
