@@ -46,7 +46,7 @@ def label(
     junk: Annotated[
         Path | None,
         typer.Option(
-            help="A folder of images that are of no class: others like them are told the better.", readable=False
+            help="A folder of images that are of no class: they help to recognise others like them.", readable=False
         ),
     ] = None,
     precision: Annotated[
@@ -143,14 +143,13 @@ def _tell(result: Labelling, out: Path) -> None:
         n_given = result.examples.labels.count(c)
         table.add_row(escape(printable(name)), f"{n_given}", f"{counts[name, SURE]:,}", f"{counts[name, DOUBTFUL]:,}")
     n_none = sum(n for (_, kind), n in counts.items() if kind == NONE_OF_THESE)
-    n_said = int(result.model.note["n_junk"])
-    table.add_row("[dim]none of these[/]", f"{n_said}" if n_said else "", f"{n_none:,}", "")
+    table.add_row("[dim]none of these[/]", f"{result.n_junk}" if result.n_junk else "", f"{n_none:,}", "")
     console.out.print(table)
     n_perhaps = sum(row.verdict == DOUBTFUL and row.none_of_these > 0.5 for row in result.rows())
     if n_perhaps:
         console.err.print(
             f"doubtful images that are rather of none of these, but not surely enough to set them aside: {n_perhaps:,} "
-            "(a lower --precision sets more aside)"
+            "(--junk with some of them, or a lower --precision, sets more aside)"
         )
     if not result.paths:
         console.warn("the pool has no image that can be read; the model is made all the same, for `sala predict`")
@@ -158,6 +157,8 @@ def _tell(result: Labelling, out: Path) -> None:
         console.err.print(
             f"pool images that are copies of labelled ones and have their label: {result.n_labelled_copies:,}"
         )
+    if result.n_junk_copies:
+        console.err.print(f"pool images that are copies of those of --junk and set aside: {result.n_junk_copies:,}")
     if result.n_copies:
         console.err.print(f"pool images that are copies of other ones and count once: {result.n_copies:,}")
     if result.set_aside:

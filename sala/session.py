@@ -180,7 +180,7 @@ class Session:
         shown = self._snapshot
         if shown is None:
             return []
-        verdict = shown.verdict()
+        verdict = np.where(shown.none_score > 0.5, NONE, shown.verdict())  # what is shown as rather none, is
         return [int(verdict[i]) for i in items if self._state.given[i] == UNKNOWN and verdict[i] != UNKNOWN]
 
     def _replay(self) -> State:

@@ -41,7 +41,7 @@ def test_what_is_like_it_is_more_surely_junk_also_with_the_model_later(
         assert len(grey) == 10 and all(after[path] > before[path] for path in grey)
         assert np.mean([after[p] for p in after if p not in grey]) < np.mean([after[p] for p in grey])
     loaded = LabelModel.load(model)
-    assert loaded.known.marked.shape == (4, 3) and loaded.note["n_junk"] == 4
+    assert loaded.known.marked.shape == (4, 3)
 
 
 def test_copies_of_it_in_the_pool_are_junk_and_it_counts_once(folders: tuple[Path, Path], junk: Path) -> None:
@@ -51,7 +51,11 @@ def test_copies_of_it_in_the_pool_are_junk_and_it_counts_once(folders: tuple[Pat
     rows = {row.path: row for row in labelling.rows()}
     assert rows[Path(copied)].none_of_these == 1 and rows[Path(copied)].verdict == "none-of-these"
     assert not rows[Path(copied)].used_for_refinement
-    assert labelling.model.note["n_junk"] == 4 and len(rows) == 41
+    assert (labelling.n_junk, labelling.n_junk_copies, labelling.n_copies, len(rows)) == (4, 1, 0, 41)
+    Path(copied).unlink()
+    moved = label_folders(*folders, MeanColour(), junk=junk)
+    assert moved.thresholds == labelling.thresholds  # whether they are copied from the pool or moved out of it
+    assert [row for row in labelling.rows() if row.path != Path(copied)] == list(moved.rows())
 
 
 def test_what_cannot_be_read_of_it_is_told(folders: tuple[Path, Path], junk: Path) -> None:

@@ -282,6 +282,35 @@ def test_what_may_be_junk_is_listed_below_what_was_set_aside(page: Any, monkeypa
     assert page.inner_text('[data-view="junk"] small') == "1"
 
 
+def test_among_what_may_be_junk_enter_says_that_it_is_and_the_next_is_in_sight(
+    page: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sala.session.aside_threshold", lambda *_: 2.0)
+    session = page.session
+    session.label([0, row_of(session, "green-3.png")], to=NONE)  # an example, too
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    page.click('[data-view="junk"]')
+    assert page.locator("h3 small").all_inner_texts() == ["1", "9", "1"]
+    assert page.locator(".tile").last.get_attribute("id") == "image0"
+    perhaps = page.locator(".tile:not(.given)").first
+    assert perhaps.locator("b").inner_text() == "none of these?"
+    assert re.fullmatch(r"\d+ % sure, else (red|blue)", perhaps.locator(".caption span").inner_text())
+    first = int(perhaps.get_attribute("data-id"))
+    perhaps.click()
+    assert page.inner_text("#accept") == "None of these" and page.is_hidden("#none")
+    page.keyboard.press("Enter")
+    settled(page, 2)
+    shown = session.snapshot()
+    assert shown.given[first] == NONE and (shown.n_checked, shown.n_agreed) == (2, 2)  # it was said to be rather none
+    selected = page.locator(".tile.selected").bounding_box()
+    assert (
+        selected is not None
+        and selected["y"] >= 0
+        and selected["y"] + selected["height"] <= page.viewport_size["height"]
+    )
+
+
 def test_a_class_whose_adding_is_undone_is_left(page: Any) -> None:
     page.fill("#new-name", "leaf")
     page.click("#add-class button")

@@ -24,7 +24,7 @@ from sala.labelling.folders import (
     in_two_classes,
     read_examples,
 )
-from sala.labelling.junk import as_junk, check_junk, read_junk
+from sala.labelling.junk import check_junk, read_junk
 from sala.labelling.rows import Columns, Row, Thresholds, columns_of, find_thresholds
 from sala.wording import printable
 
@@ -53,6 +53,8 @@ class Labelling:
     set_aside: dict[Path, str]  # labelled or of the pool
     n_copies: int  # pool images with the content of another one
     n_labelled_copies: int  # pool images with the content of a labelled one
+    n_junk: int  # images that were said to be of no class
+    n_junk_copies: int  # pool images with the content of one of these
     n_cached: int
 
     def rows(self) -> Iterator[Row]:
@@ -88,15 +90,14 @@ def label_folders(
     n_labelled = int((embedded.kept < len(examples.paths)).sum())
     known_junk, first, is_junk = known_junk.distinct(kept, n_labelled)
     used = _distinct_examples(examples, embedded.kept[:n_labelled], first[:n_labelled], set_aside)
-    fitted, distinct = _fit(used, embedded.features, first, n_labelled, known_junk.features)
-    columns = as_junk(_spread(fitted, used, embedded.features, first, distinct, n_labelled), is_junk[n_labelled:])
-    thresholds = find_thresholds(columns, precision, fitted.left_out_none)
+    fitted, distinct = _fit(used, embedded.features, first, is_junk, known_junk.features, n_labelled)
+    columns = _spread(fitted, used, embedded.features, first, is_junk, distinct, n_labelled)
+    thresholds = find_thresholds(columns.where(~is_junk[n_labelled:]), precision, fitted.left_out_none)
     note = {
         "encoder": {"which": which, "name": encoder.name, "identity": encoder.identity},
         "thresholds": thresholds.to_json(),
         "labelled": {name: used.labels.count(c) for c, name in enumerate(used.classes)},
         "n_pool": len(columns.label),
-        "n_junk": len(known_junk.paths),
     }
     return Labelling(
         model=replace(fitted.model, note=note),
@@ -107,8 +108,10 @@ def label_folders(
         held_out=fitted.held_out,
         examples=used,
         set_aside=set_aside,
-        n_copies=int((first[n_labelled:] >= n_labelled).sum()) - len(distinct),
+        n_copies=int(((first >= n_labelled) & ~is_junk)[n_labelled:].sum()) - len(distinct),
         n_labelled_copies=int((first[n_labelled:] < n_labelled).sum()),
+        n_junk=len(known_junk.paths),
+        n_junk_copies=int(is_junk[n_labelled:].sum()),
         n_cached=embedded.n_cached,
     )
 
@@ -147,11 +150,13 @@ def _fit(
     used: UsedExamples,
     features: NDArray[np.float32],
     first: NDArray[np.int64],
-    n_labelled: int,
+    is_junk: NDArray[np.bool_],
     junk: NDArray[np.float32] | None,
+    n_labelled: int,
 ) -> tuple[Fitted, NDArray[np.int64]]:
-    """On each pool image once; also their rows. Copies of labelled images do not count as pool images."""
-    distinct = n_labelled + np.flatnonzero(first[n_labelled:] == np.arange(n_labelled, len(first)))
+    """On each pool image once; also their rows. Copies of labelled images and of known junk do not count as pool images."""
+    is_first = (first == np.arange(len(first))) & ~is_junk
+    distinct = n_labelled + np.flatnonzero(is_first[n_labelled:])
     # a view where there are no copies: the features of a large pool are not held twice
     pool = features[n_labelled:] if len(distinct) == len(first) - n_labelled else features[distinct]
     labels = np.array(used.labels, np.int64)
@@ -163,14 +168,16 @@ def _spread(
     used: UsedExamples,
     features: NDArray[np.float32],
     first: NDArray[np.int64],
+    is_junk: NDArray[np.bool_],
     distinct: NDArray[np.int64],
     n_labelled: int,
 ) -> Columns:
-    """From the distinct images of the pool to all of it: copies have what the first has, copies of labelled ones its label."""
+    """From the distinct images of the pool to all of it: copies have what the first has, copies of labelled ones its label,
+    and copies of known junk are junk."""
     columns, originals = columns_of(fitted.pool), first[n_labelled:]
     if len(distinct) == len(originals):
         return columns
-    copies = np.flatnonzero(originals < n_labelled)
+    copies = np.flatnonzero((originals < n_labelled) | is_junk[n_labelled:])
     predicted = fitted.model.predict(features[n_labelled + copies])
     position = np.full(len(first), -1, np.int64)
     position[distinct] = np.arange(len(distinct))
@@ -180,6 +187,9 @@ def _spread(
     spread = Columns(*(column[source] for column in both))
     label_of = dict(zip(used.rows, used.labels, strict=True))
     for i, p in zip(copies.tolist(), predicted.probabilities, strict=True):
+        if is_junk[n_labelled + i]:
+            spread.none_of_these[i], spread.used[i] = 1.0, False
+            continue
         label = label_of[int(originals[i])]
         spread.label[i], spread.runner_up[i] = label, int(np.where(np.arange(len(p)) == label, -1, p).argmax())
         spread.probability[i], spread.none_of_these[i], spread.used[i] = 1.0, 0.0, True

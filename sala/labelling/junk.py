@@ -13,7 +13,6 @@ from sala.data.files import unreadable
 from sala.encoders import Encoder, embed_files
 from sala.errors import SalaError
 from sala.labelling.folders import check_readable, first_of_content, image_files, is_inside
-from sala.labelling.rows import Columns
 from sala.points import Floats
 from sala.wording import printable
 
@@ -81,9 +80,3 @@ def check_junk(folder: Path, labelled: Path, pool: Path, written: Sequence[Path]
                 f"{printable(str(place))} is in the folder {shown}, and what is written there would be of no class the next "
                 "time; choose a folder outside"
             )
-
-
-def as_junk(columns: Columns, is_junk: NDArray[np.bool_]) -> Columns:
-    """What the user has said of an image, its copies have too."""
-    none = np.where(is_junk, np.float32(1), columns.none_of_these)
-    return replace(columns, none_of_these=none, used=columns.used & ~is_junk)

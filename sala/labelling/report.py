@@ -60,7 +60,8 @@ def report(labelling: Labelling) -> str:
 def _lead(labelling: Labelling, rows: Sequence[Row]) -> str:
     n = {kind: sum(row.verdict == kind for row in rows) for kind in COLOURS}
     examples = labelling.examples
-    start = f"From {counted(len(examples.paths), 'labelled image')} of {counted(len(examples.classes), 'class')}. "
+    start = f"From {counted(len(examples.paths), 'labelled image')} of {counted(len(examples.classes), 'class')}"
+    start += f", and {counted(labelling.n_junk, 'image')} of none of them. " if labelling.n_junk else ". "
     if not rows:
         return start + "The pool holds no image that can be read; the model is there for later images."
     return (
@@ -76,7 +77,8 @@ def _counts(labelling: Labelling, by_class: dict[str, list[Row]], n_rows: int) -
         n_sure = sum(row.verdict == SURE for row in mine)
         mean = f"{np.mean([row.confidence for row in mine]):.0%}" if mine else "-"
         lines.append((printable(name), f"{given.count(c)}", f"{n_sure:,}", f"{len(mine) - n_sure:,}", mean))
-    lines.append(("none of these", "", f"{n_rows - sum(map(len, by_class.values())):,}", "", ""))
+    n_junk = f"{labelling.n_junk}" if labelling.n_junk else ""
+    lines.append(("none of these", n_junk, f"{n_rows - sum(map(len, by_class.values())):,}", "", ""))
     return page.table(("class", "labelled", "sure", "doubtful", "mean confidence"), lines)
 
 
@@ -133,7 +135,8 @@ def _next(labelling: Labelling, rows: Sequence[Row]) -> str:
     about = (
         "A label for these would help most: the model is unsure of them, they are like many others, and no two are of "
         "a kind. "
-        "Copy some into their class folders, in this order, and run the command again."
+        "Copy some into their class folders, in this order, those of no class into a folder for --junk, and run the command "
+        "again."
     )
     body = (
         (page.paragraph(about, note=True), _sheet(chosen, with_label=True)) if chosen else (page.paragraph("Nothing."),)

@@ -66,6 +66,9 @@ class Columns:
         confidence: Floats = self.probability * (1 - self.none_of_these)
         return confidence
 
+    def where(self, rows: NDArray[np.bool_]) -> Columns:
+        return Columns(*(column[rows] for column in vars(self).values()))
+
     def rows(self, paths: Sequence[Path], classes: Sequence[str], thresholds: Thresholds) -> Iterator[Row]:
         for i, path in enumerate(paths):
             none, p = float(self.none_of_these[i]), float(self.probability[i])

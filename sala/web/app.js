@@ -6,8 +6,8 @@ import { Grid } from "./grid.js";
 import { PoolMap } from "./map.js";
 import { act, begin, get, hideToast, toast } from "./saving.js";
 import { drawStats } from "./stats.js";
-import { CLEAR, NONE, UNKNOWN, className, colour, doubtful, groups, isGiven, junk, nextIds, place, poolIds, state, sureness } from "./state.js";
-import { caption, explanation, hint, number, plural, touch } from "./words.js";
+import { CLEAR, NONE, UNKNOWN, className, colour, doubtful, groups, isGiven, isPerhapsNone, junk, nextIds, place, poolIds, proposal, state, sureness } from "./state.js";
+import { caption, explanation, heading, hint, number, plural, touch } from "./words.js";
 
 let typed = "", typing = null; // digits of a class with more than one
 let adding = false; // each tap adds to the selection
@@ -41,6 +41,9 @@ function makeTile(id) {
   return tile;
 }
 
+// views where one image is judged after the other: the next one is selected then; elsewhere a click would label it by accident
+const isJudging = () => ["next", "doubtful", "junk"].includes(state.view.kind);
+
 function updateTile(tile, id) {
   const v = state.verdicts[id], given = isGiven(id), isSelected = state.selection.has(id), [frame, text] = tile.children;
   tile.classList.toggle("selected", isSelected);
@@ -50,8 +53,8 @@ function updateTile(tile, id) {
   tile.style.setProperty("--class", colour(v));
   const [, mark, sure] = frame.children;
   mark.textContent = given ? "✓" : "";
-  sure.style.width = `${v === UNKNOWN ? 0 : sureness(id) / 100}%`;
-  text.children[0].textContent = className(v);
+  sure.style.width = `${v === UNKNOWN ? 0 : (isPerhapsNone(id) ? state.snap.none[id] : sureness(id)) / 100}%`;
+  text.children[0].textContent = heading(id);
   text.children[1].textContent = caption(id);
   text.title = explanation(id);
 }
@@ -64,7 +67,7 @@ function draw() {
     state.selection = new Set([...state.selection].filter((id) => visible.has(id)));
     if (state.cursor !== null && !visible.has(state.cursor)) state.cursor = null;
     grid.show(list);
-    if (state.cursor !== null && (view.kind === "next" || view.kind === "doubtful")) grid.reveal(state.cursor);
+    if (state.cursor !== null && isJudging()) grid.reveal(state.cursor);
   }
   $("#scroller").hidden = view.kind === "map";
   $("#map").hidden = view.kind !== "map";
@@ -98,7 +101,9 @@ function drawBar() {
   $("#scroller").setAttribute("aria-activedescendant", state.cursor === null ? "" : `image${state.cursor}`);
   if (!ids.length) return;
   $("#bar-text").textContent = typed ? `class ${typed} …` : ids.length === 1 ? state.items.names[ids[0]] : plural(ids.length, "image", "images");
-  $("#accept").hidden = !ids.some((id) => !isGiven(id) && state.verdicts[id] !== UNKNOWN);
+  $("#accept").hidden = !ids.some((id) => !isGiven(id) && proposal(id) !== UNKNOWN);
+  $("#accept").replaceChildren(...(state.view.kind === "junk" ? ["None of these"] : ["Confirm", element("span", "wordy", " prediction")]));
+  $("#none").hidden = state.view.kind === "junk" && !$("#accept").hidden; // it would be there twice
   $("#clear").hidden = !ids.some(isGiven);
   $("#more").setAttribute("aria-pressed", adding);
 }
@@ -127,7 +132,7 @@ window.addEventListener("hashchange", () => { if (state.snap) goToHash(); });
 
 const poolMap = new PoolMap($("#points"), {
   colour: (id) => resolved(state.verdicts[id]),
-  isStrong: (id) => isGiven(id) && state.verdicts[id] >= 0,
+  isStrong: isGiven,
   isSelected: (id) => state.selection.has(id),
   onHover: peek,
   onPick: (id, event) => (id === null ? unselect() : select(id, event)),
@@ -164,7 +169,7 @@ function peek(id, at) {
   figure.hidden = id === null;
   if (id === null) return;
   figure.querySelector("img").src = picture(id);
-  figure.querySelector("figcaption").textContent = [className(state.verdicts[id]), caption(id)].filter(Boolean).join(" · ");
+  figure.querySelector("figcaption").textContent = [heading(id), caption(id)].filter(Boolean).join(" · ");
   const [x, y] = at;
   figure.style.left = `${x + 200 > room.clientWidth ? Math.max(4, x - 196) : x + 16}px`;
   figure.style.top = `${Math.max(4, Math.min(y - 60, room.clientHeight - 216))}px`;
@@ -197,8 +202,7 @@ function reselect() {
   poolMap.draw();
 }
 
-// where one image is judged after the other the next one is selected; elsewhere a click would label it by accident
-function label(ids, to, goOn = state.view.kind === "next" || state.view.kind === "doubtful") {
+function label(ids, to, goOn = isJudging()) {
   if (!ids.length) return;
   const last = Math.max(...ids.map((id) => grid.flat.indexOf(id)));
   const isLeft = (id) => !state.selection.has(id) && !isGiven(id);
@@ -211,7 +215,7 @@ function label(ids, to, goOn = state.view.kind === "next" || state.view.kind ===
 function accept(goOn) {
   const byVerdict = new Map();
   for (const id of state.selection) {
-    const v = state.verdicts[id];
+    const v = proposal(id);
     if (!isGiven(id) && v !== UNKNOWN) byVerdict.set(v, [...(byVerdict.get(v) ?? []), id]);
   }
   for (const [to, ids] of byVerdict) label(ids, to, goOn);
@@ -242,7 +246,7 @@ function look(id) {
   const viewer = $("#viewer"), image = viewer.querySelector("img"), [first, second] = viewer.querySelectorAll("p");
   image.src = `image/${id}?run=${state.items.run}`;
   image.alt = viewer.querySelector("h2").textContent = state.items.names[id];
-  first.textContent = [className(state.verdicts[id]), caption(id)].filter(Boolean).join(" · ");
+  first.textContent = [heading(id), caption(id)].filter(Boolean).join(" · ");
   second.textContent = explanation(id);
   if (!viewer.open) viewer.showModal();
 }

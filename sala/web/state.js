@@ -16,6 +16,9 @@ export const state = {
 };
 
 export const isGiven = (id) => state.given[id] !== UNKNOWN;
+// listed among what is perhaps junk: there it is asked whether an image is of none, elsewhere whether it is of its class
+export const isPerhapsNone = (id) => state.view.kind === "junk" && !isGiven(id) && ![NONE, UNKNOWN].includes(state.verdicts[id]);
+export const proposal = (id) => (isPerhapsNone(id) ? NONE : state.verdicts[id]);
 export const isDoubtful = (id) => !isGiven(id) && state.snap.doubtful[id] === 1;
 export const sureness = (id) => (isGiven(id) ? 10000 : state.verdicts[id] === NONE ? state.snap.none[id] : state.snap.sure[id]); // 1/10,000
 export const className = (c) => (c === NONE ? "none of these" : c === UNKNOWN ? "not known yet" : state.snap.classes[c]);
@@ -84,10 +87,12 @@ function withSelected(ids) {
 
 function junkGroups() {
   const { snap, verdicts } = state;
-  const perhaps = poolIds((id) => !isGiven(id) && verdicts[id] !== NONE && snap.none[id] > 5000);
+  const perhaps = poolIds((id) => !isGiven(id) && verdicts[id] !== NONE && (snap.none[id] > 5000 || state.selection.has(id)));
+  const examples = state.given.flatMap((to, id) => (to === NONE && !state.items.in_pool[id] ? [id] : []));
   const parts = [
     { title: "Set aside", ids: junk().sort((a, b) => isGiven(a) - isGiven(b) || bySure(a, b)) },
     { title: "Perhaps none of these, not surely enough", ids: perhaps.sort((a, b) => snap.none[b] - snap.none[a] || a - b) },
+    { title: "Your examples that are said to be none of these", ids: examples },
   ];
   return parts.filter((part) => part.ids.length).map((part) => ({ ...part, colour: colour(NONE) }));
 }

@@ -1,6 +1,6 @@
 // What the page says: of an image, of a view, of how a thing is done with a mouse and keys, or by touch.
 
-import { NONE, UNKNOWN, className, isDoubtful, isGiven, state, sureness } from "./state.js";
+import { NONE, UNKNOWN, className, isDoubtful, isGiven, isPerhapsNone, state, sureness } from "./state.js";
 
 export const touch = matchMedia("(hover: none)");
 export const number = (n) => n.toLocaleString("en");
@@ -19,7 +19,10 @@ function alternative(id) { // what it is most probably, if not what it is put as
   return snap.none[id] >= snap.second[id] || snap.runner_up[id] === UNKNOWN ? NONE : snap.runner_up[id];
 }
 
+export const heading = (id) => (isPerhapsNone(id) ? "none of these?" : className(state.verdicts[id])); // what it is put as
+
 export function caption(id) { // below the class: one number, so that nobody adds two up
+  if (isPerhapsNone(id)) return `${Math.min(99, Math.round(state.snap.none[id] / 100))} % sure, else ${className(state.snap.label[id])}`;
   if (isGiven(id)) return state.items.in_pool[id] ? "your label" : "example";
   if (state.verdicts[id] === UNKNOWN) return "";
   const sure = `${wholePercent(id)} % sure`;
@@ -52,13 +55,14 @@ const HINTS = {
   all: "Click an image, then its class on the left; or press the class’s number, or drag the image there.",
   next: "The images whose labels would help most, in order. Press a class’s number, Enter if the prediction is right, 0 for none of these.",
   doubtful: "Less than SURE sure, the least sure first.",
-  junk: "Of none of the classes, it seems: what was set aside and what may be, the surest first. Confirm some, and others like them are told the better.",
+  junk: "Of none of the classes, it seems, the surest first. Press Enter if that is right, else its class’s number: others like it follow.",
   class: "Your examples, then what is predicted, the least sure first.",
   map: "Alike images lie together, ringed points are labelled. Wheel to zoom, drag to move, click to select.",
 };
 const BY_TOUCH = {
   all: "Tap an image, then its class.",
   next: "The images whose labels would help most, in order. Tap the class, or Confirm if the prediction is right.",
+  junk: "Of none of the classes, it seems, the surest first. Tap None of these if that is right, else its class: others like it follow.",
   map: "Alike images lie together, ringed points are labelled. Pinch to zoom, drag to move, tap to select.",
 };
 const EMPTY = {
