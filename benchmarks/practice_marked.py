@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from practice import write
 from practice_draws import BACKGROUND, Draw, caltech, data_root, draws
 from practice_fit import Told, logistic, none_quality, told_by
@@ -37,18 +38,24 @@ class Marked:
 
     draw: Draw
     junk: Floats  # [m, d]
+    is_one_kind: bool = False
 
 
 def marked(made: Iterable[Draw], seed: int) -> Iterator[Marked]:
-    """Of every other task by chance; of the others rather what was hardly taken for junk, as one does who sees it among a
-    class."""
+    """In a third of the tasks by chance; in another rather what was hardly taken for junk, as one does who sees it among a
+    class; and in the last third all of one kind, an image and those that are most like it."""
     for i, draw in enumerate(made):
         rng, junk = np.random.default_rng([seed, i]), np.flatnonzero(draw.truth < 0)
         if len(junk) < N_JUNK or (draw.truth >= 0).sum() < N_KNOWN:
             continue
-        chances = (1 - without_junk(draw).pool.none_score[junk].astype(np.float64)) ** (3 * (i % 2)) + 1e-6
-        n = min(int(rng.choice(MOST)), len(junk) // 2)
-        yield said_of(draw, rng.choice(junk, n, replace=False, p=chances / chances.sum()))
+        n, fitted = min(int(rng.choice(MOST)), len(junk) // 2), without_junk(draw)
+        if i % 3 == 2:
+            points = points_in(fitted, draw.pool[junk]).numpy()
+            nearest = np.argsort(-points @ points[rng.integers(len(junk))])
+            yield replace(said_of(draw, junk[nearest[:n]]), is_one_kind=True)
+        else:
+            chances = (1 - fitted.pool.none_score[junk].astype(np.float64)) ** (3 * (i % 3)) + 1e-6
+            yield said_of(draw, rng.choice(junk, n, replace=False, p=chances / chances.sum()))
 
 
 def said_of(draw: Draw, rows: np.ndarray) -> Marked:
@@ -59,10 +66,15 @@ def said_of(draw: Draw, rows: np.ndarray) -> Marked:
 def terms(task: Marked) -> tuple[np.ndarray, np.ndarray]:  # -> [n, 4], [n]
     """What the evidence is linear in, and the log-odds of junk without it."""
     fitted = without_junk(task.draw)
-    model = fitted.model
-    points, junk = (normalised(to_tensor(part), model.centre, model.spread) for part in (task.draw.pool, task.junk))
-    d, log_m = model.known.belonging.nearness(points @ junk.T).double().numpy(), np.full(len(points), np.log(len(junk)))
+    told = fitted.model.known.belonging
+    points, junk = (points_in(fitted, part) for part in (task.draw.pool, task.junk))
+    d = told.nearness(points @ junk.T).double().numpy()
+    log_m = np.full(len(d), np.log(told.kinds(junk @ junk.T)))
     return np.column_stack([np.ones(len(d)), log_m, d, d * log_m]), log_odds(fitted.pool.none_score)
+
+
+def points_in(fitted: Fitted, features: Floats) -> torch.Tensor:
+    return normalised(to_tensor(features), fitted.model.centre, fitted.model.spread)
 
 
 def without_junk(draw: Draw) -> Fitted:
@@ -99,10 +111,12 @@ def fit_and_measure(n_draws: int, seed: int) -> None:
     coefficients = fit(to_fit)
     sala.belonging.MARKED = coefficients
     sizes = {"1 or 2": (1, 2), "3 to 8": (3, 8), "9 to 32": (9, 32)}
+    shapes = {size: lambda task, ends=ends: ends[0] <= len(task.junk) <= ends[1] for size, ends in sizes.items()}
+    shapes["3 to 32 of one kind"] = lambda task: task.is_one_kind and len(task.junk) > 2
     quality = {
-        f"{name}, {size}": measured([task for task in made if low <= len(task.junk) <= high])
+        f"{name}, {shape}": measured([task for task in made if which(task)])
         for name, made in others.items()
-        for size, (low, high) in sizes.items()
+        for shape, which in shapes.items()
     }
     show("marked.json", {"seed": seed, "n_draws": n_draws, "coefficients": coefficients, "quality": quality})
 

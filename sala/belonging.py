@@ -31,6 +31,7 @@ SHOTS: tuple[float, ...] = (
 MARKED: tuple[float, ...] = (0.24, -0.57, 1.01, 0.79)  # of `Belonging.taught`: of 1, log m, d, d log m
 MAX_MARKED = 64  # images that are said to be junk; of more, those that differ most
 RANGE = (-1.0, 2.0)  # of u and d in the forms
+ALIKE = 0.9999  # similarity of images that are one
 MIN_HIGH = 0.05  # where images of a class are hardly alike
 MIN_HELD_OUT = 4  # labelled images of classes with two or more
 EXPECTED, STRENGTH = 0.1, 10.0  # junk where nothing is known, and how many images that counts for
@@ -56,16 +57,16 @@ def best_other(to_others: Tensor) -> Tensor:  # [n, j] -> [n]
     return to_others.amax(-1) if to_others.shape[1] else torch.zeros(len(to_others))
 
 
-def of_all_sorts(points: Tensor, n: int = MAX_MARKED) -> Tensor:  # [m, d] -> [n, d]
+def of_all_sorts(points: Tensor, n: int = MAX_MARKED) -> Tensor:  # [m, d] -> rows
     """All, or so many that differ most: each the one that is the least similar to those before it."""
     if len(points) <= n:
-        return points
+        return torch.arange(len(points))
     chosen = [int((points @ points.mean(0)).argmax())]
     nearest_yet = points @ points[chosen[0]]
-    while len(chosen) < n:
+    while len(chosen) < n and float(nearest_yet.min()) < ALIKE:
         chosen.append(int(nearest_yet.argmin()))
         nearest_yet = torch.maximum(nearest_yet, points @ points[chosen[-1]])
-    return points[chosen]
+    return torch.tensor(chosen)
 
 
 def other_prototypes(points: Tensor, none: Tensor, n: int = 16, n_steps: int = 8) -> Tensor:  # [n, d], [n] -> [j, d]
@@ -127,10 +128,9 @@ class Belonging:
             raise ValueError(f"{vars(self)} describes no pool")
 
     def none_of(
-        self, to_first: Tensor, to_refined: Tensor, to_others: Tensor, to_marked: Tensor
-    ) -> Tensor:  # [n, k], [n, k], [n, j], [n, m] -> [n]
-        similarity = known_similarity(to_first, to_refined, to_others, self.trust, self.pull)
-        return self.none(similarity, self.taught(to_marked))
+        self, to_first: Tensor, to_refined: Tensor, to_others: Tensor, taught: Tensor | float = 0.0
+    ) -> Tensor:  # [n, k], [n, k], [n, j], [n] -> [n]
+        return self.none(known_similarity(to_first, to_refined, to_others, self.trust, self.pull), taught)
 
     def evidence(self, similarity: Tensor) -> Tensor:
         """log p(similarity | none) / p(similarity | known)"""
@@ -148,19 +148,24 @@ class Belonging:
         beyond = rest.sign() * rest.abs().log1p()  # there it falls so slowly that it only tells who is first
         return base + slope * within + curvature * within * within - 0.1 * beyond
 
-    def taught(self, to_marked: Tensor) -> Tensor:  # [n, m] -> [n]
-        """What it adds to the evidence how similar an image is to the nearest of m that are said to be junk: with d that
-        similarity, where 1 is as similar as the better known images are to their class, a + b log m + (c + e log m) d.
-        Learned on such tasks, with 1 to 32 images of their junk; its share is told without them, since they were not drawn
-        from the pool by chance. 0 where none is said to be junk."""
-        m = to_marked.shape[1]
-        if not m:
+    def taught(self, to_marked: Tensor, among: Tensor) -> Tensor:  # [n, m], [m, m] -> [n]
+        """What it adds to the evidence how similar an image is to the nearest of some that are said to be junk: with d that
+        similarity, where 1 is as similar as the better known images are to their class, and m the number of their
+        `kinds`, a + b log m + (c + e log m) d. What is far from junk of many kinds is rather no junk; of junk that is all
+        of one kind that cannot be said. Learned on such tasks, with 1 to 32 images of their junk; its share is told without
+        them, since they were not drawn from the pool by chance. 0 where none is said to be junk."""
+        if not len(among):
             return torch.zeros(len(to_marked))
-        a, b, c, e = MARKED
-        return a + b * math.log(m) + (c + e * math.log(m)) * self.nearness(to_marked)
+        (a, b, c, e), log_m = MARKED, math.log(self.kinds(among))
+        return a + b * log_m + (c + e * log_m) * self.nearness(to_marked)
 
     def nearness(self, to_marked: Tensor) -> Tensor:  # [n, m] -> [n]
         return (to_marked.amax(-1) / max(self.high, MIN_HIGH)).clamp(*RANGE)
+
+    def kinds(self, among: Tensor) -> float:  # [m, m] similarities
+        """1 for m images that are as alike as those of a class, m for images that are not alike at all."""
+        alike = (among / max(self.high, MIN_HIGH)).clamp(0, 1).fill_diagonal_(1)
+        return len(among) ** 2 / float(alike.sum())
 
     def position(self, similarity: Tensor) -> Tensor:
         """u, within its range"""

@@ -83,7 +83,7 @@ def label(
         raise SalaError("--link goes with --copy-to; name the folder for the links")
     check_places(labelled, pool, [copy_to] if copy_to else [])
     if junk is not None:
-        check_junk(junk, labelled, pool, [out, *([copy_to] if copy_to else [])])
+        check_junk(junk, labelled, pool, out, copy_to)
     check_out(out, labelled)
     for name in ("labels.csv", "set-aside.csv", "report.html", MODEL):
         check_file(out / name, "--out")

@@ -41,6 +41,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sala.belonging import of_all_sorts
 from sala.errors import SalaError
 from sala.labelmodel import EngineConfig, LabelModel, PoolLabels
 from sala.leftout import MAX_KEPT, evenly, fit_probabilities, left_out, sample_of
@@ -99,9 +100,9 @@ def fit_labels(
     support, y = to_tensor(labelled), torch.from_numpy(np.asarray(labels, np.int64))
     points, marked = to_tensor(pool), to_tensor(junk)
     centre = centre_of(support, y, points)
-    if not centre.isfinite().all() or not marked.isfinite().all():
-        raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
+    _finite(centre)
     spread = spread_of([support, points], centre)
+    marked = marked[of_all_sorts(_finite(normalised(marked, centre, spread)))]
     sample, n_folds = sample_of(points)
 
     def sorted_without(kept: Tensor) -> tuple[Sorted, Callable[[Tensor], Tensor]]:
@@ -110,8 +111,8 @@ def fit_labels(
         x, s, j = (normalised(part, its_centre, its_spread) for part in (sample, support[kept], marked))
         return sorted_by(x, s, y[kept], j, config), lambda rows: normalised(support[rows], its_centre, its_spread)
 
-    x, s, j = (normalised(part, centre, spread) for part in (points, support, marked))
-    found = sorted_by(x, s, y, j, config)
+    x, s = (normalised(part, centre, spread) for part in (points, support))
+    found = sorted_by(x, s, y, normalised(marked, centre, spread), config)
     similarities, known = found.pool_similarities(), 1 - found.none
     prior = temperature_prior(likeness(similarities, known), contrast(similarities, known), len(names), config)
     left = left_out(found.refined.support, y, sorted_without, n_folds)
@@ -127,6 +128,12 @@ def fit_labels(
     described = model._describe(found.points, similarities, found.none)
     held_out = HeldOut((beta * left.logits(weight)).softmax(-1).numpy(), left.labels.numpy(), left.none.numpy())
     return Fitted(model, PoolLabels(**(vars(described) | {"used": refined.used.numpy()})), held_out)
+
+
+def _finite(values: Tensor) -> Tensor:
+    if not values.isfinite().all():
+        raise SalaError("features must be finite numbers; some are nan or infinite (or too large to be summed)")
+    return values
 
 
 def _checked_classes(

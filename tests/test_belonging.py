@@ -84,7 +84,7 @@ def test_refined_prototypes_are_trusted_less_in_a_pool_of_junk() -> None:
         assert found.trust == trusted(belonging_by(first, n_shot=5).none_share, 5)
         nothing = torch.empty(len(to_first), 0)
         known = found.known(found.trust * to_refined.amax(-1) + (1 - found.trust) * to_first.amax(-1))
-        torch.testing.assert_close(1 - found.none_of(to_first, to_refined, nothing, nothing), known)
+        torch.testing.assert_close(1 - found.none_of(to_first, to_refined, nothing), known)
         trust.append(found.trust)
     assert trust[0] > 0.9 / 5**0.5 > trust[1] > trust[2] and trust[2] < 0.1
 
@@ -116,9 +116,9 @@ def test_what_is_near_the_prototypes_of_junk_is_more_surely_junk() -> None:
     found, nothing = belonging_beside(before, first, first, others), to_others[:, :0]
     assert (found.trust, found.pull) == (before.trust, pulled(before.none_share, n_way=6))
     similarity = to_first.amax(-1) - found.pull * to_others.amax(-1)
-    torch.testing.assert_close(found.none_of(to_first, to_first, to_others, nothing), found.none(similarity))
+    torch.testing.assert_close(found.none_of(to_first, to_first, to_others), found.none(similarity))
     alike = to_first[:1].repeat(2, 1)  # two images as near to the classes, one of which is near junk
-    far, near = found.none_of(alike, alike, torch.tensor([[0.1, 0.1], [0.1, 0.6]]), nothing[:2]).tolist()
+    far, near = found.none_of(alike, alike, torch.tensor([[0.1, 0.1], [0.1, 0.6]])).tolist()
     assert near > far
     without = belonging_beside(before, first, first, Similarities(nothing, nothing[:100:4]))
     assert replace(without, pull=0.0) == before

@@ -50,12 +50,24 @@ def test_copies_of_it_in_the_pool_are_junk_and_it_counts_once(folders: tuple[Pat
     labelling = label_folders(*folders, MeanColour(), junk=junk)
     rows = {row.path: row for row in labelling.rows()}
     assert rows[Path(copied)].none_of_these == 1 and rows[Path(copied)].verdict == "none-of-these"
-    assert not rows[Path(copied)].used_for_refinement
+    assert not rows[Path(copied)].used_for_refinement and len(labelling.model.known.marked) == 4
     assert (labelling.n_junk, labelling.n_junk_copies, labelling.n_copies, len(rows)) == (4, 1, 0, 41)
     Path(copied).unlink()
     moved = label_folders(*folders, MeanColour(), junk=junk)
     assert moved.thresholds == labelling.thresholds  # whether they are copied from the pool or moved out of it
     assert [row for row in labelling.rows() if row.path != Path(copied)] == list(moved.rows())
+
+
+def test_what_is_of_a_class_by_its_looks_is_junk_if_that_is_said_at_any_precision(
+    folders: tuple[Path, Path], junk: Path
+) -> None:
+    said = shutil.copy(folders[1] / "part0" / "red0.png", junk / "said.png")
+    for precision in (0.5, 1.0):
+        labelling = label_folders(*folders, MeanColour(), junk=junk, precision=precision)
+        row = next(row for row in labelling.rows() if row.path.name == "red0.png")
+        assert (row.none_of_these, row.verdict, row.used_for_refinement) == (1, "none-of-these", False)
+        assert all(labelling.paths[i].name != "red0.png" for i in labelling.label_next)
+    Path(said).unlink()
 
 
 def test_what_cannot_be_read_of_it_is_told(folders: tuple[Path, Path], junk: Path) -> None:
@@ -79,6 +91,9 @@ def test_folders_that_cannot_be_it_are_refused(folders: tuple[Path, Path], junk:
     assert "lie in each other" in refused(folders[1] / "part0") and "lie in each other" in refused(tmp_path)
     assert "lie in each other" in refused(folders[0])
     assert "choose a folder outside" in refused(junk, "--copy-to", junk / "sorted")
+    assert "choose a folder outside" in refused(junk, "--out", junk / "out")
+    assert "where sala sorts images as it sees them" in refused(junk / "wanted", "--copy-to", junk)
+    assert "is a file, not a folder" in refused(paint(tmp_path / "one.png", GREY))
     (tmp_path / "bare").mkdir()
     assert "has no image; put some into it" in refused(tmp_path / "bare")
     (tmp_path / "bare" / "x.png").touch()

@@ -79,6 +79,7 @@ def label_folders(
     examples = read_examples(labelled)
     _check_examples(examples, embed_files(examples.paths, encoder))  # alone and first: the pool may take hours
     known_junk = read_junk(junk, encoder)
+    known_junk.distinct(examples.paths, len(examples.paths))  # refuses what is of a class, too
     found = list(image_files(pool, skip=labelled))
     paths = [*examples.paths, *(path for path, problem in found if problem is None)]
     embedded = embed_files(paths, encoder, progress=progress)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -60,9 +59,11 @@ def read_junk(folder: Path | None, encoder: Encoder) -> Junk:
     return Junk([paths[i] for i in embedded.kept], embedded.features, set_aside)
 
 
-def check_junk(folder: Path, labelled: Path, pool: Path, written: Sequence[Path] = ()) -> None:
+def check_junk(folder: Path, labelled: Path, pool: Path, out: Path | None = None, copy_to: Path | None = None) -> None:
     """Refuse a folder that is not there, or whose images are, or would become, something else too."""
     shown = f"{printable(str(folder))} with images of no class"
+    if folder.is_file():
+        raise SalaError(f"{shown} is a file, not a folder; put them into one, unpacked")
     if not folder.is_dir():
         raise SalaError(f"there is no folder {shown}; look at its name")
     try:
@@ -74,9 +75,14 @@ def check_junk(folder: Path, labelled: Path, pool: Path, written: Sequence[Path]
             raise SalaError(
                 f"the folder {shown} and {printable(str(other))} lie in each other; give these images a folder of their own"
             )
-    for place in written:
+    for place in [place for place in (out, copy_to) if place is not None]:
         if is_inside(place, folder):
             raise SalaError(
                 f"{printable(str(place))} is in the folder {shown}, and what is written there would be of no class the next "
                 "time; choose a folder outside"
             )
+    if copy_to is not None and is_inside(folder, copy_to):
+        raise SalaError(
+            f"the folder {shown} is in {printable(str(copy_to))}, where sala sorts images as it sees them; copy those that "
+            "are of no class indeed into a folder of their own"
+        )

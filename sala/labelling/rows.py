@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.aside import aside_threshold
+from sala.aside import aside_threshold, just_below
 from sala.engine import PoolLabels
 from sala.points import Floats
 
@@ -99,4 +99,4 @@ def find_thresholds(columns: Columns, precision: float, left_out: Floats | None 
     """Of the images set aside as junk the wanted share is expected to be junk; each sure label is right with that probability.
     Both are more probable than not. `left_out` are scores of labelled images, each left out in turn."""
     aside = aside_threshold(columns.none_of_these, precision, left_out)
-    return Thresholds(precision, aside, max(precision, 0.5))
+    return Thresholds(precision, min(aside, just_below(1)), max(precision, 0.5))  # what is surely junk is set aside
