@@ -32,6 +32,8 @@ figure.faded { opacity: .38; }
 .sheet .name { color: #555; display: block; white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 nav { line-height: 1.9; } nav a { margin-right: .9rem; display: inline-block; } h2, td, nav a { overflow-wrap: anywhere; }
 .legend span { display: inline-block; margin-right: 1.2rem; }
+td:first-child { min-width: 6.5rem; }
+@media (max-width: 34rem) { table { font-size: .82rem; } th, td { padding-right: .45rem; } }
 .legend i { display: inline-block; width: .8em; height: .8em; margin-right: .35em; }
 """
 
