@@ -36,7 +36,8 @@ UNLABELLED_TEXTS = ("", "-1")
 class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Semi-supervised classifier on features: a few labelled rows, and unlabelled ones of which some may be junk.
 
-    In `fit(X, y)` -1 marks an unlabelled row. Parameters are those of `sala.engine.EngineConfig`. After `fit`: `classes_`;
+    In `fit(X, y)` -1 marks an unlabelled row; `fit(X, y, junk=features)` has images beside them that are of no class, so that
+    others like them are recognised. Parameters are those of `sala.engine.EngineConfig`. After `fit`: `classes_`;
     `transduction_`, a label for every row of X (given labels are kept); `label_distributions_`, its probabilities;
     `none_scores_`, the probability that a row is of none of the classes; `used_`, whether a row took part in the
     refinement; `label_next_`, the rows whose label would help most; `model_`, a `LabelModel` that can be saved.
@@ -58,11 +59,12 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_directions = n_directions
         self.linear_weight = linear_weight
 
-    def fit(self, X: Any, y: Any) -> SALAClassifier:
+    def fit(self, X: Any, y: Any, junk: Any = None) -> SALAClassifier:
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: labels, and -1 for unlabelled rows")
         config = EngineConfig(**self.get_params())
         X = validate_data(self, X, dtype=np.float32)
+        junk = None if junk is None else validate_data(self, junk, reset=False, dtype=np.float32)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         is_known, values = split_labels(y)
@@ -70,7 +72,8 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not is_known.any():
             raise ValueError("no row is labelled: y is -1 (or empty) throughout; label at least one image")
         self.classes_, labels = np.unique(values, return_inverse=True)
-        fitted = fit_labels(X[is_known], labels, X[~is_known], classes=self.classes_.tolist(), config=config)
+        names = self.classes_.tolist()
+        fitted = fit_labels(X[is_known], labels, X[~is_known], classes=names, junk=junk, config=config)
         self.model_ = fitted.model
         self._keep(is_known, labels, fitted.pool)
         return self

@@ -187,3 +187,18 @@ class Seen:
 
     def embed(self, images: np.ndarray) -> np.ndarray:
         return images.mean((1, 2)).astype(np.float32)
+
+
+def test_rows_that_are_said_to_be_junk_tell_of_others() -> None:
+    x, y = two_classes()
+    rng = np.random.default_rng(1)
+    junk = (np.array([0.5, 0.5, 0.7]) + 0.1 * rng.standard_normal((12, 3))).astype(np.float32)
+    rows, labels = (
+        np.concatenate([x, junk[:8]]),
+        np.concatenate([np.where(np.arange(40) % 20 < 2, y, -1), np.full(8, -1)]),
+    )
+    before, after = (sala.SALAClassifier().fit(rows, labels, junk=more) for more in (None, junk[8:]))
+    assert (after.none_scores_[40:] > before.none_scores_[40:]).all()
+    assert after.model_.known.marked.shape == (4, 3)
+    with pytest.raises(ValueError, match="features"):
+        sala.SALAClassifier().fit(rows, labels, junk=junk[:, :2])
