@@ -34,17 +34,8 @@ class Examples:
 
 def check_places(labelled: Path, pool: Path, written: Sequence[Path] = ()) -> None:
     """Refuse folders that are not there, or lie in each other so that images would count as what they are not."""
-    for folder, what in ((labelled, "labelled images"), (pool, "images to label")):
-        if folder.is_file():
-            raise SalaError(
-                f"{printable(str(folder))} is a file, not a folder with {what}; put them into one, unpacked"
-            )
-        if not folder.is_dir():
-            raise SalaError(f"there is no folder {printable(str(folder))} with {what}; look at its name")
-        try:
-            check_readable(folder)
-        except OSError as error:
-            raise unreadable(f"the folder {printable(str(folder))} with {what}", error) from None
+    check_folder(labelled, "labelled images")
+    check_folder(pool, "images to label")
     if is_inside(pool, labelled):
         raise SalaError(
             f"the pool {printable(str(pool))} is in the folder of labelled images {printable(str(labelled))}, where it "
@@ -57,6 +48,18 @@ def check_places(labelled: Path, pool: Path, written: Sequence[Path] = ()) -> No
                     f"{printable(str(place))} is in {printable(str(folder))}, and what is written there would be taken for "
                     "images of yours the next time; choose a folder outside"
                 )
+
+
+def check_folder(folder: Path, what: str) -> None:
+    """Refuse one that is not there, or cannot be read."""
+    if folder.is_file():
+        raise SalaError(f"{printable(str(folder))} is a file, not a folder with {what}; put them into one, unpacked")
+    if not folder.is_dir():
+        raise SalaError(f"there is no folder {printable(str(folder))} with {what}; look at its name")
+    try:
+        check_readable(folder)
+    except OSError as error:
+        raise unreadable(f"the folder {printable(str(folder))} with {what}", error) from None
 
 
 def check_readable(folder: Path) -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.data.files import unreadable
 from sala.encoders import Encoder, embed_files
 from sala.errors import SalaError
-from sala.labelling.folders import check_readable, first_of_content, image_files, is_inside
+from sala.labelling.folders import check_folder, first_of_content, image_files, is_inside
 from sala.points import Floats
 from sala.wording import printable
 
@@ -61,15 +60,8 @@ def read_junk(folder: Path | None, encoder: Encoder) -> Junk:
 
 def check_junk(folder: Path, labelled: Path, pool: Path, out: Path | None = None, copy_to: Path | None = None) -> None:
     """Refuse a folder that is not there, or whose images are, or would become, something else too."""
+    check_folder(folder, "images of no class")
     shown = f"{printable(str(folder))} with images of no class"
-    if folder.is_file():
-        raise SalaError(f"{shown} is a file, not a folder; put them into one, unpacked")
-    if not folder.is_dir():
-        raise SalaError(f"there is no folder {shown}; look at its name")
-    try:
-        check_readable(folder)
-    except OSError as error:
-        raise unreadable(f"the folder {shown}", error) from None
     for other in (labelled, pool):
         if is_inside(folder, other) or is_inside(other, folder):
             raise SalaError(
