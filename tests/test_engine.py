@@ -248,3 +248,9 @@ def test_what_is_said_of_the_pool_counts_hubs() -> None:
     logits = model.inverse_temperature * (points @ model.first.T - model.hubs)
     np.testing.assert_allclose(fitted.pool.probabilities, logits.softmax(-1).numpy(), atol=1e-5)
     assert model.hubs.abs().max() > 0.001
+
+
+def test_the_runner_up_is_the_second_most_probable_class() -> None:
+    support, labels, pool, _ = task()
+    said = fit_labels(support, labels, pool).pool
+    assert (said.runner_up == np.argsort(-said.probabilities, axis=1, kind="stable")[:, 1]).all()

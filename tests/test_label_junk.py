@@ -12,6 +12,7 @@ from painted import MeanColour, folders_painted, labels, paint, refusal, sala  #
 from sala.engine import LabelModel
 from sala.errors import SalaError
 from sala.labelling import label_folders
+from sala.labelling.rows import Columns, Thresholds, find_thresholds
 
 GREY = (130, 130, 130)
 
@@ -52,10 +53,37 @@ def test_copies_of_it_in_the_pool_are_junk_and_it_counts_once(folders: tuple[Pat
     assert rows[Path(copied)].none_of_these == 1 and rows[Path(copied)].verdict == "none-of-these"
     assert not rows[Path(copied)].used_for_refinement and len(labelling.model.known.marked) == 4
     assert (labelling.n_junk, labelling.n_junk_copies, labelling.n_copies, len(rows)) == (4, 1, 0, 41)
-    Path(copied).unlink()
-    moved = label_folders(*folders, MeanColour(), junk=junk)
-    assert moved.thresholds == labelling.thresholds  # whether they are copied from the pool or moved out of it
-    assert [row for row in labelling.rows() if row.path != Path(copied)] == list(moved.rows())
+
+
+def test_whether_it_is_copied_from_the_pool_or_moved_out_of_it_is_the_same(
+    folders: tuple[Path, Path], junk: Path
+) -> None:
+    for i in range(4):
+        shutil.copy(junk / "wanted" / f"{i}.png", folders[1] / f"copy{i}.png")
+    for precision in (0.6, 0.9):
+        copied = label_folders(*folders, MeanColour(), junk=junk, precision=precision)
+        assert copied.n_junk_copies == 4
+        for place in folders[1].glob("copy*"):
+            place.rename(place.with_suffix(".kept"))
+        moved = label_folders(*folders, MeanColour(), junk=junk, precision=precision)
+        for place in folders[1].glob("copy*"):
+            place.rename(place.with_suffix(".png"))
+        assert moved.n_junk_copies == 0 and moved.thresholds == copied.thresholds
+        assert [row for row in copied.rows() if "copy" not in row.path.name] == list(moved.rows())
+
+
+def test_copies_of_it_say_nothing_of_what_else_is_set_aside(
+    folders: tuple[Path, Path], junk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(junk / "wanted" / "0.png", folders[1] / "copy.png")
+    seen: list[int] = []
+
+    def found(columns: Columns, precision: float, left_out: np.ndarray | None = None) -> Thresholds:
+        seen.append(len(columns.label))
+        return find_thresholds(columns, precision, left_out)
+
+    monkeypatch.setattr("sala.labelling.fit.find_thresholds", found)
+    assert len(label_folders(*folders, MeanColour(), junk=junk).paths) == 41 and seen == [40]
 
 
 def test_what_is_of_a_class_by_its_looks_is_junk_if_that_is_said_at_any_precision(

@@ -6,69 +6,17 @@ import csv
 import io
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from browser import chromium
-from pages import COLOURS, HOSTILE, draw, open_session, row_of, running
+from open_page import count, opened, page_opened, rename, settled, tile  # noqa: F401  (fixture)
+from pages import COLOURS, HOSTILE, draw, row_of
 
 from sala.downloads import to_csv
 from sala.projection import pool_map
 from sala.session import NONE, UNKNOWN, Session
-
-
-@contextmanager
-def opened(folders: tuple[Path, Path], **options: Any) -> Iterator[Any]:
-    """The page, open; whatever it complains of on its console is a failure."""
-    with chromium() as browser, running(open_session(folders)) as server:
-        complaints: list[str] = []
-        size = {"width": 1300, "height": 800}
-        context = browser.new_context(**({"viewport": size, "accept_downloads": True} | options))
-        page = context.new_page()
-        page.set_default_timeout(20_000)
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-        page.session = server.session  # type: ignore[attr-defined]
-        page.goto(server.address)
-        page.wait_for_selector("body[data-ready]")
-        yield page
-        assert not [text for text in complaints if "Failed to load resource" not in text]  # what a test asks for
-        context.close()
-
-
-@pytest.fixture
-def page(folders: tuple[Path, Path]) -> Iterator[Any]:
-    draw(folders[1] / "<img src=x onerror=alert(1)>.png", COLOURS["red"], np.random.default_rng(1))
-    with opened(folders) as page:
-        yield page
-
-
-def tile(page: Any, name: str) -> Any:
-    return page.locator(".tile").filter(has=page.get_by_alt_text(name, exact=True))
-
-
-def count(page: Any, number: int) -> int:
-    return int(page.locator(f'.class[data-class="{number}"] .count').inner_text())
-
-
-def rename(page: Any, number: int, name: str) -> None:
-    page.locator(f'.class[data-class="{number}"] .pick').hover()
-    page.locator(f'.class[data-class="{number}"] .rename').click()
-    page.keyboard.type(name)
-    page.keyboard.press("Enter")
-
-
-def settled(page: Any, version: int) -> None:
-    """Wait until the page shows this version, saved and fitted."""
-    page.wait_for_function(
-        "() => document.querySelector('#saved').dataset.state === 'saved' && !document.querySelector('#saved').dataset.fitting"
-    )
-    assert page.session.snapshot().version == version
 
 
 def test_the_page_in_a_browser(page: Any, tmp_path: Path) -> None:
@@ -268,47 +216,6 @@ def test_enter_confirms_also_after_a_click_on_a_button(page: Any) -> None:
     page.keyboard.press("Enter")
     settled(page, 3)
     assert session.snapshot().given[[first, asked]].tolist() == [wrong, predicted]
-
-
-def test_what_may_be_junk_is_listed_below_what_was_set_aside(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sala.session.aside_threshold", lambda *_: 2.0)  # nothing is so surely junk
-    page.session.label([row_of(page.session, "green-3.png")], to=NONE)
-    page.reload()
-    page.wait_for_selector("body[data-ready]")
-    page.click('[data-view="junk"]')
-    names = page.locator(".tile img").evaluate_all("all => all.map((one) => one.alt)")
-    assert names[0] == "green-3.png" and sorted(names) == [f"green-{i}.png" for i in range(10)]
-    assert page.locator("h3 small").all_inner_texts() == ["1", "9"]
-    assert page.inner_text('[data-view="junk"] small') == "1"
-
-
-def test_among_what_may_be_junk_enter_says_that_it_is_and_the_next_is_in_sight(
-    page: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sala.session.aside_threshold", lambda *_: 2.0)
-    session = page.session
-    session.label([0, row_of(session, "green-3.png")], to=NONE)  # an example, too
-    page.reload()
-    page.wait_for_selector("body[data-ready]")
-    page.click('[data-view="junk"]')
-    assert page.locator("h3 small").all_inner_texts() == ["1", "9", "1"]
-    assert page.locator(".tile").last.get_attribute("id") == "image0"
-    perhaps = page.locator(".tile:not(.given)").first
-    assert perhaps.locator("b").inner_text() == "none of these?"
-    assert re.fullmatch(r"\d+ % sure, else (red|blue)", perhaps.locator(".caption span").inner_text())
-    first = int(perhaps.get_attribute("data-id"))
-    perhaps.click()
-    assert page.inner_text("#accept") == "None of these" and page.is_hidden("#none")
-    page.keyboard.press("Enter")
-    settled(page, 2)
-    shown = session.snapshot()
-    assert shown.given[first] == NONE and (shown.n_checked, shown.n_agreed) == (2, 2)  # it was said to be rather none
-    selected = page.locator(".tile.selected").bounding_box()
-    assert (
-        selected is not None
-        and selected["y"] >= 0
-        and selected["y"] + selected["height"] <= page.viewport_size["height"]
-    )
 
 
 def test_a_class_whose_adding_is_undone_is_left(page: Any) -> None:
