@@ -302,6 +302,10 @@ def told_by(fitted: Fitted, draw: Draw) -> Told:
     return Told(draw.truth < 0, is_aside, score, found.none_share, found.n_way, found.n_shot)
 
 
+def auroc_of(told: Told) -> float:
+    return float(roc_auc_score(told.is_junk, told.none_score))
+
+
 def none_quality(told: list[Told]) -> dict[str, float | None]:
     """Over all draws: of the images that are set aside, how many are junk; of junk, how much is set aside."""
     n_aside, n_right, n_junk = (
@@ -310,7 +314,7 @@ def none_quality(told: list[Told]) -> dict[str, float | None]:
     )
     gaps = [abs(each.none_share - each.is_junk.mean()) for each in told]
     brier = [((each.none_score - each.is_junk) ** 2).mean() for each in told]
-    auroc = [roc_auc_score(each.is_junk, each.none_score) for each in told if each.is_junk.any()]
+    auroc = [auroc_of(each) for each in told if each.is_junk.any()]
     return {
         "draws": len(told), "precision": round(n_right / n_aside, 3) if n_aside else None,
         "recall": round(n_right / n_junk, 3), "error of the share": round(float(np.mean(gaps)), 3),

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from practice import write
+from practice import interval, write
 from practice_draws import BACKGROUND, Draw, caltech, data_root, draws
-from practice_fit import Told, logistic, none_quality, told_by
+from practice_fit import Told, auroc_of, logistic, none_quality, told_by
 from practice_tasks import COUNTS, tasks
 
 import sala.belonging
@@ -101,7 +101,9 @@ def measured(tasks: list[Marked]) -> dict[str, Any]:
             config = EngineConfig(n_label_next=0)
             fitted = fit_labels(draw.support, draw.labels, draw.pool, junk=junk, config=config)
             found[name].append(told_by(fitted, draw))
-    return {name: none_quality(told) for name, told in found.items()}
+    quality = {name: none_quality(told) for name, told in found.items()}
+    gains = np.subtract(*([auroc_of(told) for told in found[name]] for name in ("with", "without")))
+    return quality | {"AUROC gained": interval(gains)}  # paired by task
 
 
 def fit_and_measure(n_draws: int, seed: int) -> None:

@@ -158,12 +158,13 @@ def none() -> Iterable[list[str]]:
 
 
 def marked() -> Iterable[list[str]]:
-    yield ["pools, and images said to be junk", "AUROC", "Brier score", "set aside: precision, recall"]
+    yield ["pools, and images said to be junk", "AUROC", "gained", "Brier score", "set aside: precision, recall"]
     for prefix, name in (("", "marked.json"), ("photos (Caltech), ", "marked-caltech.json")):
         for title, found in measured(name)["quality"].items():
             both = found["without"], found["with"]
-            numbers = [" -> ".join(f"{part[key]:.3f}" for part in both) for key in ("AUROC", "Brier score")]
-            yield [f"{prefix}{title} ({both[0]['draws']})", *numbers, " -> ".join(map(precision_and_recall, both))]
+            auroc, brier = (" -> ".join(f"{part[key]:.3f}" for part in both) for key in ("AUROC", "Brier score"))
+            yield [f"{prefix}{title} ({both[0]['draws']})", auroc, interval(found["AUROC gained"], 3), brier,
+                   " -> ".join(map(precision_and_recall, both))]  # fmt: skip
 
 
 def precision_and_recall(found: dict[str, Any]) -> str:
