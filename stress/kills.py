@@ -91,8 +91,8 @@ def undisturbed(work: Work, folder: Path) -> Path:
 
 
 def chosen_points(path: Path, n_copies: int = 99) -> list[tuple[int, bool]]:
-    """(n, torn) for every write; of a row of writes to one file the first, the middle one and the last; of the copies of images,
-    of which one is like the other, the first few."""
+    """(n, torn) for every write; of a row of writes to one file the first, the middle one and the last; of the copies of
+    images, of which one is like the other, the first few."""
     lines = path.read_text().splitlines()
     rows: list[list[int]] = []
     for i, line in enumerate(lines):

@@ -34,6 +34,7 @@ class Outcome:
     problem: str | None = None
     again: str = ""
     was_tried: bool = True
+    seconds: float = 0.0
 
 
 def run_trials(trials: Sequence[Trial], folder: Path, deadline: float, n_lanes: int = 2) -> list[Outcome]:
@@ -73,12 +74,13 @@ def _run_lane(trials: Sequence[Trial], folder: Path, deadline: float) -> None:
 
 
 def _tried(trial: Trial, folder: Path) -> Outcome:
+    begun = time.monotonic()
     with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as own:
         try:
             problem = trial.attempt(Path(own))
         except Exception as error:  # a fault of the suite is no success
             problem = f"the trial itself failed: {type(error).__name__}: {error} {_place(error)}"
-    return Outcome(trial.kind, trial.name, problem, trial.again)
+    return Outcome(trial.kind, trial.name, problem, trial.again, seconds=time.monotonic() - begun)
 
 
 def _place(error: BaseException) -> str:

@@ -1,0 +1,334 @@
+"""The readers: for each a folder of good files, and how `sala` reads it. What is read is also used, as far as a command would."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from stress import world as make
+from stress.page import CORRECTIONS, Page
+from stress.readers import Reader
+from stress.world import World, copy, in_child
+
+
+class MeanColor:
+    """An encoder that needs no weights."""
+
+    name, identity, image_size, mode = "mean-color", "mean-color-stress", 8, "RGB"
+
+    def embed(self, images: np.ndarray) -> np.ndarray:
+        return images.mean((1, 2)).astype(np.float32)
+
+
+def all_readers(world: World, folder: Path) -> list[Reader]:
+    return [
+        *_of_images(folder),
+        *_of_datasets(world, folder),
+        *_of_runs(world, folder),
+        *_of_encoders(world, folder),
+        *_of_labels(world, folder),
+    ]
+
+
+# images
+
+
+def _of_images(folder: Path) -> list[Reader]:
+    make.image_files(folder / "images")
+    return [
+        Reader("images", folder / "images", ("*",), _embed_images, 6),
+        Reader("pictures", folder / "images", ("*",), _show_images, 3),
+    ]
+
+
+def _embed_images(folder: Path) -> None:
+    from sala.encoders import embed_files
+
+    embed_files(sorted(folder.iterdir()), MeanColor(), cache=False)
+
+
+def _show_images(folder: Path) -> None:
+    """As the page shows them: each is refused alone."""
+    from sala.data.files import Tree, open_image
+    from sala.errors import SalaError
+
+    for path in sorted(folder.iterdir()):
+        try:
+            if path.is_file():
+                image = open_image(Tree(folder).read(path.name), path.name, image_size=1280, mode="RGB")
+                image.thumbnail((1280, 1280))
+        except SalaError:
+            continue
+
+
+# datasets
+
+
+def _of_datasets(world: World, folder: Path) -> list[Reader]:
+    make.mini_imagenet(folder / "mini")
+    make.mini_imagenet_lists(folder / "lists")
+    make.tiered_imagenet(folder / "tiered", as_npz=False)
+    make.tiered_imagenet(folder / "npz", as_npz=True)
+    for how in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA):
+        make.zip_of(folder / "lists" / "images", folder / "zips" / f"{how}" / "images.zip", how)
+        _in_classes(folder / "zips" / f"{how}" / "images.zip", folder / "lists" / "images", how)
+    _split_list(folder / "splits" / "splits.csv")
+    copy(next((world.cache / "stores").glob("folder-*")), folder / "store")
+    return [
+        Reader("zip", folder / "zips", ("*/images.zip",), _open_zips, 4),
+        Reader("miniimagenet", folder / "mini", ("*.pkl",), _prepare("miniimagenet"), 3),
+        Reader("miniimagenet-csv", folder / "lists", ("*.csv",), _prepare("miniimagenet"), 2),
+        Reader("tieredimagenet", folder / "tiered", ("*.pkl",), _prepare("tieredimagenet"), 3),
+        Reader("tieredimagenet-npz", folder / "npz", ("*.npz", "train_labels.pkl"), _prepare("tieredimagenet"), 2),
+        Reader("split-file", folder / "splits", ("splits.csv",), lambda f: _read_splits(world, f), 2),
+        Reader("store", folder / "store", ("index.json", "images.bin"), _use_store, 2),
+    ]
+
+
+def _in_classes(path: Path, images: Path, how: int) -> None:
+    """Written anew with a folder for each class."""
+    with zipfile.ZipFile(path, "w", how) as archive:
+        for file in sorted(images.glob("*.png")):
+            archive.write(file, f"{file.name.partition('_')[0]}/{file.name}")
+
+
+def _split_list(path: Path) -> None:
+    path.parent.mkdir()
+    splits = ["train"] * 5 + ["val"] * 2 + ["test"] * 2
+    path.write_text("class,split\n" + "".join(f"class{c},{split}\n" for c, split in enumerate(splits)))
+
+
+def _own_cache(folder: Path) -> None:
+    os.environ["SALA_CACHE"] = str(folder.parent / "cache")
+
+
+def _prepare(name: str) -> Callable[[Path], object]:
+    def read(folder: Path) -> object:
+        from sala.data import load_dataset
+
+        _own_cache(folder)
+        return load_dataset(name, folder, image_size=16)
+
+    return read
+
+
+def _open_zips(folder: Path) -> None:
+    from sala.data import load_dataset
+    from sala.errors import SalaError
+
+    _own_cache(folder)
+    for path in sorted(folder.glob("*/images.zip")):
+        try:
+            load_dataset("folder", path, image_size=16)
+        except SalaError:
+            continue
+
+
+def _read_splits(world: World, folder: Path) -> None:
+    from sala.data import load_dataset
+
+    load_dataset("folder", world / "classes", image_size=16, split_file=str(folder / "splits.csv"))
+
+
+def _use_store(folder: Path) -> None:
+    from sala.data import ImageStore
+    from sala.protocol import PROTOCOLS
+    from sala.sampler import fixed_sampler
+
+    store = ImageStore(folder)
+    store.verify()
+    protocol = PROTOCOLS["folder"].with_shape(n_way=2)
+    fixed_sampler(store, protocol.validation, "val", protocol)[0]
+
+
+# runs
+
+
+def _of_runs(world: World, folder: Path) -> list[Reader]:
+    copy(world.run, folder / "run")
+    record, run = _a_record(folder / "records")
+    texts, weights = ("config.json", "manifest.json", "metrics.jsonl"), ("last.safetensors", "best.safetensors")
+    return [
+        Reader("run", folder / "run", ("config.json",), _evaluate, 3),
+        Reader("run-resumed", folder / "run", texts, _resume, 3),
+        Reader("run-results", folder / "run", ("results/*.json",), _compare, 2),
+        Reader("checkpoint", folder / "run", (*weights, "previous.safetensors"), _evaluate_and_resume, 4),
+        Reader("run-as-encoder", folder / "run", ("config.json", "best.safetensors"), _embed_by_run, 2),
+        Reader("record", folder / "records", (record,), lambda f: _read_record(f, run), 2),
+    ]
+
+
+def _evaluate(folder: Path) -> None:
+    from sala.runconfig import read_config
+    from sala.trained import evaluate_run
+
+    evaluate_run(folder, read_config(folder).protocol.test, n_episodes=3)
+
+
+def _resume(folder: Path) -> None:
+    """Opened, and stopped at the first episode: a number of episodes may be anything."""
+    from sala.runlog import read_metrics
+    from sala.runs import Watch, resume_run
+
+    resume_run(folder, Watch(should_stop=lambda: True))
+    read_metrics(folder)
+
+
+def _evaluate_and_resume(folder: Path) -> None:
+    from sala.errors import SalaError
+
+    try:
+        _evaluate(folder)
+    except SalaError:
+        pass
+    _resume(folder)
+
+
+def _compare(folder: Path) -> None:
+    from sala.runconfig import read_config
+    from sala.trained import stored_result
+
+    for shape in read_config(folder).protocol.test.values():
+        stored_result(folder, shape, "test", 3)
+
+
+def _embed_by_run(folder: Path) -> None:
+    from sala.encoders import embed_files, open_encoder
+
+    embed_files([_image(folder)], open_encoder(folder), cache=False)
+
+
+def _image(folder: Path) -> Path:
+    place = folder.parent / "image.png"
+    make.paint(place, (50, 100, 150), np.random.default_rng(0))
+    return place
+
+
+def _a_record(folder: Path) -> tuple[str, object]:
+    """One of the records that the repository keeps, and the run that it is of."""
+    from sala.records import record_path
+    from sala.reproduce import wanted_runs
+
+    results = Path(__file__).parent.parent / "results"
+    runs = wanted_runs(["table1"], ["omniglot"], [], [], "cpu", 1)
+    run = next(run for run in runs if record_path(results, run).is_file())
+    copy(record_path(results, run), record_path(folder, run))
+    return record_path(folder, run).relative_to(folder).as_posix(), run
+
+
+def _read_record(folder: Path, run: object) -> None:
+    from sala import tables
+    from sala.records import read_record
+
+    read_record(folder, run)  # type: ignore[arg-type]
+    columns = tables.columns_of("table1", ["omniglot"], "cpu", folder)
+    tables.markdown(*tables.rows_of(columns, tables.bases_of("table1", ["omniglot"], "cpu", folder)))
+
+
+# encoders
+
+
+def _of_encoders(world: World, folder: Path) -> list[Reader]:
+    make.onnx_encoder(folder / "onnx")
+    make.write_features(_ready(folder / "features"), list(world.images))
+    (folder / "script").mkdir()
+    in_child(lambda: _script(folder / "script" / "net.pt"), folder)
+    in_child(lambda: _fill_cache(world, folder / "cache"), folder)
+    return [
+        Reader("features", folder / "features", ("features.npy", "features.txt"), lambda f: _look_up(world, f), 4),
+        Reader("onnx", folder / "onnx", ("net.onnx", "net.json"), lambda f: _embed_by(f / "net.onnx"), 1.5),
+        Reader("torchscript", folder / "script", ("net.pt", "net.json"), lambda f: _embed_by(f / "net.pt"), 1),
+        Reader("feature-cache", folder / "cache", ("embeddings/*.sqlite",), lambda f: _embed_cached(world, f), 3),
+    ]
+
+
+def _ready(folder: Path) -> Path:
+    folder.mkdir()
+    return folder / "features.npy"
+
+
+def _look_up(world: World, folder: Path) -> None:
+    from sala.encoders import embed_files, open_encoder
+
+    embed_files(sorted((world / "pool").iterdir()), open_encoder(folder / "features.npy"))
+
+
+def _script(path: Path) -> None:
+    import torch
+
+    network = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+    torch.jit.trace(network, torch.zeros(1, 3, 16, 16)).save(str(path))  # type: ignore[no-untyped-call]
+    path.with_suffix(".json").write_text('{"image_size": 16}')
+
+
+def _embed_by(path: Path) -> None:
+    from sala.encoders import embed_files, open_encoder
+
+    embed_files([_image(path.parent)], open_encoder(path), cache=False)
+
+
+def _fill_cache(world: World, folder: Path) -> None:
+    from sala.encoders import embed_files
+
+    os.environ["SALA_CACHE"] = str(folder)
+    embed_files(sorted((world / "pool").iterdir()), MeanColor())
+
+
+def _embed_cached(world: World, folder: Path) -> None:
+    from sala.encoders import embed_files
+
+    os.environ["SALA_CACHE"] = str(folder)
+    files = sorted((world / "pool").iterdir())
+    found = embed_files(files, MeanColor())
+    if found.features.shape != (len(files), 3) or not np.isfinite(found.features).all():
+        raise AssertionError(f"features of {found.features.shape}, or not finite, out of a damaged cache")
+
+
+# models and states of a labeling
+
+
+def _of_labels(world: World, folder: Path) -> list[Reader]:
+    copy(world / "labels" / "model.safetensors", folder / "model" / "model.safetensors")
+    (folder / "journal").mkdir()
+    page = Page(world, folder / "journal" / "state.jsonl", folder)
+    for body in CORRECTIONS:
+        page.ask("/api/act", body)
+    page.end()
+    return [
+        Reader("label-model", folder / "model", ("model.safetensors",), lambda f: _predict(world, f), 4),
+        Reader("journal", folder / "journal", ("state.jsonl",), lambda f: _open_page(world, f), 6),
+    ]
+
+
+def _predict(world: World, folder: Path) -> None:
+    from sala.engine import LabelModel
+    from sala.labelling import encoder_of, predict_files, write_rows
+
+    model = LabelModel.load(folder / "model.safetensors")
+    files = ((path, None) for path in sorted((world / "pool").iterdir()))
+    rows = predict_files(model, encoder_of(model, None), files, cache=False)
+    with (folder / "labels.csv").open("w") as file:
+        write_rows(rows, file, "csv", model.classes)
+
+
+def _open_page(world: World, folder: Path) -> None:
+    """A session with all that its page asks for."""
+    from sala import downloads
+    from sala.collection import embedded, list_images
+    from sala.encoders import open_encoder
+    from sala.journal import Journal
+    from sala.messages import describe
+    from sala.session import Session
+
+    journal = Journal(folder / "state.jsonl")
+    collection, features = embedded(list_images(*world.images), open_encoder(world / "features.npy"))
+    session = Session(collection, features, journal)
+    describe(session, "stress")
+    b"".join(downloads.to_csv(collection, session.snapshot()))
+    session.label([8], to=0)
+    session.undo()
+
