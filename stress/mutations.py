@@ -153,7 +153,20 @@ def edit_cells(content: bytes, rng: random.Random) -> bytes:
     lines = content.split(b"\n")
     i = rng.randrange(len(lines))
     cells = lines[i].split(b",")
-    odd = (b"", b"x", b'"', b"..", b"../../etc/passwd", b"/dev/zero", b"\0", b"\xff\xfe", b"a" * 140_000, b"train", b"-1", b"nan")
+    odd = (
+        b"",
+        b"x",
+        b'"',
+        b"..",
+        b"../../etc/passwd",
+        b"/dev/zero",
+        b"\0",
+        b"\xff\xfe",
+        b"a" * 140_000,
+        b"train",
+        b"-1",
+        b"nan",
+    )
     cells[rng.randrange(len(cells))] = rng.choice(odd)
     lines[i] = rng.choice((b",", b",", b";", b"\t", b",,")).join(cells)
     return rng.choice((b"\n", b"\n", b"\r", b"\r\n", b"\n\n")).join(lines)
@@ -194,7 +207,9 @@ def _edited_tensors(header: dict[str, Any], rng: random.Random) -> dict[str, Any
 def edit_npy(content: bytes, rng: random.Random) -> bytes:
     """The dictionary in its header."""
     old = rng.choice((b"'<f4'", b"False", b"(", b",", b"'shape'", b"'descr'", b")"))
-    new = rng.choice((b"'<f8'", b"'|O'", b"'<U9'", b"True", b"(99999999999, ", b"(-1,", b"((((", b"", b"'x'", b"{}", b"1e9)"))
+    new = rng.choice(
+        (b"'<f8'", b"'|O'", b"'<U9'", b"True", b"(99999999999, ", b"(-1,", b"((((", b"", b"'x'", b"{}", b"1e9)")
+    )
     head, tail = content[:128], content[128:]
     return head.replace(old, new, 1) + tail
 
@@ -212,7 +227,9 @@ def edit_zip(content: bytes, rng: random.Random) -> bytes:
 
 def edit_database(content: bytes, rng: random.Random) -> bytes:
     """A row or a column that has another value, by SQL."""
-    value = rng.choice(("NULL", "''", "x'00'", "zeroblob(12)", "zeroblob(99999)", "'text'", "3", "x'0000c07f0000c07f0000c07f'"))
+    value = rng.choice(
+        ("NULL", "''", "x'00'", "zeroblob(12)", "zeroblob(99999)", "'text'", "3", "x'0000c07f0000c07f0000c07f'")
+    )
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "database"
         place.write_bytes(content)

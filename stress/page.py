@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,16 +45,26 @@ class Answer:
 class Page:
     """A running `sala serve`."""
 
-    def __init__(self, world: World, state: Path, folder: Path, act: Act | None = None, name: str = "page"):
+    def __init__(
+        self,
+        world: World,
+        state: Path,
+        folder: Path,
+        act: Act | None = None,
+        name: str = "page",
+        more: Sequence[object] = (),
+    ):
         words = ["serve", *world.images, "--no-browser", "--port", "0", "--state", state, "--encoder"]
-        call = command([*words, world / "features.npy"])
+        call = command([*words, world / "features.npy", *more])
+        self.token = ""
         self.child = Child(lambda: _serve(call, state.parent, act), folder, name)
         self.port = self._wait_for_port()
 
     def _wait_for_port(self) -> int:
         """0 if it ends before it listens."""
         for _ in range(6000):
-            if found := re.search(r"http://127\.0\.0\.1:(\d+)/", self.child.said()):
+            if found := re.search(r"http://\S+?:(\d+)/(?:\?token=(\S+))?", self.child.said()):
+                self.token = found[2] or ""
                 return int(found[1])
             if self.child.poll() is not None:
                 return 0

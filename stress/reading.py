@@ -331,4 +331,3 @@ def _open_page(world: World, folder: Path) -> None:
     b"".join(downloads.to_csv(collection, session.snapshot()))
     session.label([8], to=0)
     session.undo()
-
