@@ -100,7 +100,7 @@ def _place(err: str) -> str:
     return f"({ours[-1].rpartition('/sala/')[2]})" if ours else ""
 
 
-def read_within_limits(read: Read, folder: Path) -> None:
+def read_within_limits(read: Read, folder: Path, megabytes: float = MEGABYTES) -> None:
     """In a child: the exit code says what came of it."""
     from sala.errors import SalaError
 
@@ -122,7 +122,7 @@ def read_within_limits(read: Read, folder: Path) -> None:
         traceback.print_exc()
         code = TRACEBACK
     grown = (status_of("VmHWM") - before) / 1000
-    if grown > MEGABYTES:
+    if grown > megabytes:
         print(f"{grown:,.0f} MB", file=sys.stderr)
         code = MEMORY
     sys.exit(code)
