@@ -89,6 +89,12 @@ def test_a_split_list_that_is_no_file_is_named(tmp_path: Path, prepare: Prepare,
     assert told.startswith(f"{tmp_path}/list.csv cannot be read (")
 
 
+def test_a_split_seed_below_zero_is_refused(tmp_path: Path, prepare: Prepare) -> None:
+    assert prepare("folder", write(tmp_path, photos()), "--split-seed", "-1") == (
+        "a split seed must be at least 0; got -1"
+    )
+
+
 def test_an_option_of_another_dataset_is_refused(tmp_path: Path, prepare: Prepare) -> None:
     assert prepare("omniglot", tmp_path, "--split-seed", "3") == "omniglot has no option split_seed; leave it out"
 

@@ -125,6 +125,8 @@ def drawn_splits(names: list[str], seed: int, where: Path) -> dict[str, str]:
             f"{where} has {len(names)} class folder{'s' * (len(names) > 1)}, and train, val and test need one each at "
             "least; add classes"
         )
+    if seed < 0:
+        raise SalaError(f"a split seed must be at least 0; got {seed}")
     order = np.random.default_rng(seed).permutation(len(names))
     n_val, n_test = (max(1, round(SHARES[split] * len(names))) for split in ("val", "test"))
     assigned = ["test"] * n_test + ["val"] * n_val + ["train"] * len(names)
