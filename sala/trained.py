@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -104,11 +105,19 @@ def evaluate_run(
             results[name] = evaluate(trained, sampler, n_episodes, progress=progress, embeddings=embeddings)
         note = {"weights": weights, "method": config.method, "data_hash": sampler.store.content_hash}
         path = result_path(folder, sampler.shape, split, n_episodes, weights)
-        with suppress(PermissionError):  # someone else's run: it is measured, and not written to
-            if not is_shipped(folder):
-                path.parent.mkdir(exist_ok=True)
-                write_json(path, results[name].to_json() | note)
+        if not is_shipped(folder):
+            _keep(path, results[name].to_json() | note)
     return results
+
+
+def _keep(path: Path, content: dict[str, Any]) -> None:
+    """Someone else's run, or one on a read-only disk, is measured and not written to."""
+    try:
+        path.parent.mkdir(exist_ok=True)
+        write_json(path, content)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
 
 
 def stored_result(
