@@ -43,6 +43,8 @@ def demo(
 def _make_room_for_demo(folder: Path) -> None:
     """Remove an earlier demo, and nothing else."""
     ours = {"protonet", "sala", "report.html"}
+    if folder.exists() and not folder.is_dir():
+        raise SalaError(f"{folder} is a file, and a demo is a folder; choose another --out")
     if folder.is_dir() and (others := {p.name for p in folder.iterdir()} - ours):
         raise SalaError(f"{folder} holds other things than a demo ({min(others)}); choose another --out")
     for method in sorted(ours - {"report.html"}):
