@@ -55,6 +55,8 @@ class Collection:
         real = Path(os.path.realpath(path))
         if not is_inside(real, self.roots):
             raise SalaError(f"{printable(str(path))} leads out of its folder; put a copy of the file there")
+        if os.path.lexists(real) and not real.is_file():  # a pipe would block for ever
+            raise SalaError(f"{printable(str(path))} is no longer a file; put the image back")
         try:
             with real.open("rb") as file:
                 content = file.read(MAX_MEMBER_BYTES + 1)

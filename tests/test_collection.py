@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -36,6 +37,15 @@ def test_links_out_of_the_folders_are_never_served(folders: tuple[Path, Path], t
         assert ask(server.server_port, f"/thumb/{row_of(session, 'red-0.png')}").status == 404
         archive = zipfile.ZipFile(io.BytesIO(ask(server.server_port, "/download/sorted.zip").body))
         assert not [name for name in archive.namelist() if name.endswith("red-0.png")]
+
+
+def test_a_pipe_in_the_place_of_an_image_is_not_waited_for(folders: tuple[Path, Path]) -> None:
+    session = open_session(folders)
+    changed = folders[1] / "red-0.png"
+    changed.unlink()
+    os.mkfifo(changed)
+    with pytest.raises(SalaError, match="is no longer a file"):
+        session.collection.read(row_of(session, "red-0.png"))
 
 
 def test_names_of_any_kind_arrive_as_they_are(folders: tuple[Path, Path]) -> None:
