@@ -109,8 +109,9 @@ def read_record(out: Path, run: Run) -> Record | None:
             run, results, content["metrics"], content["manifest"], content["command"], content["episodes_trained"],
             content["best_episode"],
         )  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SalaError(f"{path} is damaged ({error!r}); remove it, and the run is done again") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        reason = f"{type(error).__name__}: {error}"  # its repr may hold the whole file
+        raise SalaError(f"{path} is damaged ({reason}); remove it, and the run is done again") from None
 
 
 def check_same(path: Path, config: RunConfig, run: Run) -> None:

@@ -279,9 +279,17 @@ def test_a_record_of_another_protocol_is_not_taken(tmp_path: Path) -> None:
     path.write_text(json.dumps({"config": config}))
     with pytest.raises(SalaError, match="another seed"):
         read_record(tmp_path, run)
-    path.write_text("{")
-    with pytest.raises(SalaError, match="is damaged"):
+
+
+@pytest.mark.parametrize("content", [b"{", b"[1]", b"[" * 100_000, b"\xff" * 9_000, b'{"config": 1}'])
+def test_a_damaged_record_is_told_in_a_sentence(tmp_path: Path, content: bytes) -> None:
+    run = Run(Cell("omniglot", 1, 0, "sala"), "cpu", 0)
+    path = record_path(tmp_path, run)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(SalaError, match="is damaged") as refusal:
         read_record(tmp_path, run)
+    assert len(str(refusal.value)) < 400
 
 
 def test_the_papers_table_runs_on_files_in_their_official_layout(tmp_path: Path, cache: Path) -> None:
