@@ -6,10 +6,11 @@ import sys
 def main() -> None:
     try:
         from sala import cli
+
+        cli.main()
     except KeyboardInterrupt:  # haste: nothing has begun
         print("stopped", file=sys.stderr)
         sys.exit(130)
-    cli.main()
 
 
 if __name__ == "__main__":

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version as package_version
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -77,12 +82,27 @@ class Commands(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         return name, command if name is None else imported(name), rest
 
+    def make_context(self, *words: Any, **more: Any) -> Any:
+        with _stopping():
+            return super().make_context(*words, **more)
+
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _stopping():
             return super().invoke(ctx)
-        except KeyboardInterrupt as stop:  # says what is kept, where something is
-            console.err.print("stopped" + (f": {stop}" if str(stop) else ""), markup=False)
-            raise typer.Exit(STOPPED) from None
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """Ctrl-C, and SIGTERM, end a command with a word, which says what is kept where something is."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        console.err.print("stopped" + (f": {stop}" if str(stop) else ""), markup=False)
+        raise typer.Exit(STOPPED) from None
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def imported(name: str) -> Any:
@@ -111,6 +131,10 @@ for name, (_, summary) in COMMANDS.items():
 
 def main() -> None:
     keep_freed_memory()
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(
+            signal.SIGTERM, _interrupt
+        )  # what is half written is cleared away; training and page have their own
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no ± shows a question mark
