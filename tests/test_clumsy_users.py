@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from sala import cli, runconfig, runs
+from sala import trained as trained_runs
 from sala.data import ImageStore
 from sala.data.store import ClassEntry, Source, build_store
 from sala.errors import SalaError
@@ -229,6 +231,28 @@ def test_impossible_evaluations_are_refused(
     assert not (run / "results").exists()
 
 
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_run_that_may_not_be_written_to_is_measured_all_the_same(
+    number: int, run: Path, sala: Sala, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(trained_runs, "write_json", refuse)
+    code, out, err = sala("evaluate", run, "--episodes", "2")
+    assert (code, err) == (0, "") and "%" in out
+
+
+def test_a_result_that_does_not_fit_on_the_disk_is_told(
+    run: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    monkeypatch.setattr(trained_runs, "write_json", full)
+    assert "No space left" in refused("evaluate", run, "--episodes", "2")
+
+
 @pytest.mark.parametrize("change", [{"accuracies": ["a", "b"]}, {"accuracies": []}, {"split": "val"}, {"shape": [1]}])
 def test_a_tampered_result_is_measured_again(change: dict[str, object], run: Path, sala: Sala) -> None:
     words = ("compare", run, "--episodes", "2", "--json")
@@ -236,6 +260,11 @@ def test_a_tampered_result_is_measured_again(change: dict[str, object], run: Pat
     path = next((run / "results").iterdir())
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     assert sala(*words)[1] == before
+
+
+def test_a_run_that_is_missing_is_told_before_the_others_are_measured(run: Path, refused: Callable[..., str]) -> None:
+    assert "nowhere is not a run" in refused("compare", run, run.parent / "nowhere", "--episodes", "2")
+    assert not (run / "results").exists()
 
 
 def test_a_file_in_the_place_of_a_run_folder_is_said(refused: Callable[..., str], tmp_path: Path) -> None:
@@ -288,6 +317,13 @@ def test_a_demo_never_removes_what_is_not_a_demo(refused: Callable[..., str], tm
     assert (tmp_path / "sala" / "thesis.txt").exists()
 
 
+def test_a_file_in_the_place_of_a_demo_is_said_before_the_letters_are_drawn(
+    refused: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    assert "is a file, and a demo is a folder" in refused("demo", "--out", tmp_path / "file")
+
+
 def test_an_impossible_demo_does_not_remove_the_earlier_one(
     run: Path, refused: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -304,6 +340,15 @@ def test_damaged_trust_is_no_trust(sala: Sala, tmp_path: Path, cache: Path, refu
     (cache / "trusted-methods.json").write_text("{broken")
     assert "name it: --method" in refused("evaluate", tmp_path / "run", "--episodes", "2")
     assert sala("evaluate", tmp_path / "run", "--episodes", "2", "--method", name)[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("place", ["sala.data.prepared_stores", "typer.core.TyperGroup.make_context"])
+def test_a_signal_ends_any_command_with_a_word(
+    number: signal.Signals, place: str, sala: Sala, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, lambda *_, **__: os.kill(os.getpid(), number))
+    assert sala("data", "list") == (130, "", "stopped\n")
 
 
 def test_ctrl_c_stops_the_preparation_of_data(run: Path) -> None:
