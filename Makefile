@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all bench results check format clean
+.PHONY: demo test test-all bench stress results check format clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -31,6 +31,9 @@ test-all: $(VENV)/installed-dev  ## the slow ones too
 
 bench: $(VENV)/installed-dev  ## what things cost here; writes benchmarks/here.json
 	@$(BIN)/sala bench --out benchmarks/here.json
+
+stress: $(VENV)/installed-dev  ## kills, faults, altered files, hostile requests, wrong commands: 15 minutes; writes stress/here.json
+	@$(BIN)/python -m stress --seed 0 --minutes 15 --out stress/here.json
 
 results: $(VENV)/installed-dev  ## tables, figures and pages from the records in results/runs
 	@$(BIN)/sala reproduce all --no-run

@@ -113,6 +113,7 @@ def _be_child(function: Callable[[], object], out: Path, err: Path) -> None:
             opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
             os.dup2(opened, fd)
             os.close(opened)
+        sys.stdout, sys.stderr = (os.fdopen(fd, "w", closefd=False, errors="backslashreplace") for fd in (1, 2))
         limit = address_space() + ROOM
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         function()
@@ -148,3 +149,13 @@ def status_of(what: str, pid: int | str = "self") -> int:
 def last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:200] if lines else "(nothing was said)"
+
+
+def one_sentence(ended: Ended, codes: tuple[int, ...] = (1,)) -> str | None:
+    """What is wrong with the end of a command that could not do its work."""
+    if ended.trouble:
+        return ended.trouble
+    if ended.code not in codes:
+        return f"it ended with {ended.code}: {last_line(ended.err)}"
+    sentences = [line for line in ended.err.splitlines() if line.startswith(("error: ", "stopped"))]
+    return None if len(sentences) == 1 else f"not one sentence: {ended.err[-200:]!r}"

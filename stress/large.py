@@ -10,9 +10,8 @@ from PIL import Image
 
 from stress import readers
 from stress.children import run
-from stress.reading import MeanColor
 from stress.trials import Trial
-from stress.world import World, in_child
+from stress.world import MeanColor, World, in_child
 
 SIDE = 8_900  # pixels: 79 million, below the limit of 80
 MEGABYTES = 400

@@ -100,7 +100,7 @@ def _place(err: str) -> str:
     return f"({ours[-1].rpartition('/sala/')[2]})" if ours else ""
 
 
-def read_within_limits(read: Read, folder: Path, megabytes: float = MEGABYTES) -> None:
+def read_within_limits(read: Read, folder: Path, megabytes: float | None = None) -> None:
     """In a child: the exit code says what came of it."""
     from sala.errors import SalaError
 
@@ -122,7 +122,7 @@ def read_within_limits(read: Read, folder: Path, megabytes: float = MEGABYTES) -
         traceback.print_exc()
         code = TRACEBACK
     grown = (status_of("VmHWM") - before) / 1000
-    if grown > megabytes:
+    if grown > (megabytes or MEGABYTES):
         print(f"{grown:,.0f} MB", file=sys.stderr)
         code = MEMORY
     sys.exit(code)
@@ -134,8 +134,6 @@ def _is_sentence(text: str) -> bool:
 
 def trials(world: World, folder: Path, *, quick: bool, n_inputs: int = 5_000, keep: Path | None = None) -> list[Trial]:
     """`n_inputs` over all readers by their shares; those that fail are kept, with the command that tries one again."""
-    from stress.reading import all_readers
-
     readers = all_readers(world, folder)
     n_inputs = n_inputs // 8 if quick else n_inputs
     whole = sum(reader.share for reader in readers)
@@ -145,6 +143,13 @@ def trials(world: World, folder: Path, *, quick: bool, n_inputs: int = 5_000, ke
         made += [_trial(reader, number, world.seed, keep) for number in range(n)]
     random.Random(world.seed).shuffle(made)  # slow readers do not wait for each other
     return made
+
+
+def all_readers(world: World, folder: Path) -> list[Reader]:
+    from stress import reading, reading_labels
+
+    made = [*reading.of_images(folder), *reading.of_datasets(world, folder), *reading.of_runs(world, folder)]
+    return [*made, *reading_labels.of_encoders(world, folder), *reading_labels.of_labels(world, folder)]
 
 
 def _trial(reader: Reader, number: int, seed: int, keep: Path | None) -> Trial:
@@ -169,8 +174,6 @@ def _keep(given: Input, problem: str, again: str, folder: Path) -> None:
 
 def again(world: World, folder: Path, name: str, number: int) -> str | None:
     """Try one input again, with its traceback on stderr."""
-    from stress.reading import all_readers
-
     reader = next(r for r in all_readers(world, folder / "good") if r.name == name)
     own = folder / "again"
     own.mkdir()

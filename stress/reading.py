@@ -1,43 +1,22 @@
-"""The readers: for each a folder of good files, and how `sala` reads it. What is read is also used, as far as a command would."""
+"""The readers of images, datasets and runs: for each a folder of good files, and how `sala` reads it. What is read is also
+used, as a command does."""
 
 from __future__ import annotations
 
 import os
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-
 from stress import world as make
-from stress.page import CORRECTIONS, Page
 from stress.readers import Reader
-from stress.world import World, copy, in_child
-
-
-class MeanColor:
-    """An encoder that needs no weights."""
-
-    name, identity, image_size, mode = "mean-color", "mean-color-stress", 8, "RGB"
-
-    def embed(self, images: np.ndarray) -> np.ndarray:
-        return images.mean((1, 2)).astype(np.float32)
-
-
-def all_readers(world: World, folder: Path) -> list[Reader]:
-    return [
-        *_of_images(folder),
-        *_of_datasets(world, folder),
-        *_of_runs(world, folder),
-        *_of_encoders(world, folder),
-        *_of_labels(world, folder),
-    ]
-
+from stress.world import MeanColor, World, an_image, copy
 
 # images
 
 
-def _of_images(folder: Path) -> list[Reader]:
+def of_images(folder: Path) -> list[Reader]:
     make.image_files(folder / "images")
     return [
         Reader("images", folder / "images", ("*",), _embed_images, 6),
@@ -68,7 +47,7 @@ def _show_images(folder: Path) -> None:
 # datasets
 
 
-def _of_datasets(world: World, folder: Path) -> list[Reader]:
+def of_datasets(world: World, folder: Path) -> list[Reader]:
     make.mini_imagenet(folder / "mini")
     make.mini_imagenet_lists(folder / "lists")
     make.tiered_imagenet(folder / "tiered", as_npz=False)
@@ -148,7 +127,7 @@ def _use_store(folder: Path) -> None:
 # runs
 
 
-def _of_runs(world: World, folder: Path) -> list[Reader]:
+def of_runs(world: World, folder: Path) -> list[Reader]:
     copy(world.run, folder / "run")
     record, run = _a_record(folder / "records")
     texts, weights = ("config.json", "manifest.json", "metrics.jsonl"), ("last.safetensors", "best.safetensors")
@@ -181,10 +160,8 @@ def _resume(folder: Path) -> None:
 def _evaluate_and_resume(folder: Path) -> None:
     from sala.errors import SalaError
 
-    try:
+    with suppress(SalaError):  # refused; the other way to open it may be, too
         _evaluate(folder)
-    except SalaError:
-        pass
     _resume(folder)
 
 
@@ -199,13 +176,7 @@ def _compare(folder: Path) -> None:
 def _embed_by_run(folder: Path) -> None:
     from sala.encoders import embed_files, open_encoder
 
-    embed_files([_image(folder)], open_encoder(folder), cache=False)
-
-
-def _image(folder: Path) -> Path:
-    place = folder.parent / "image.png"
-    make.paint(place, (50, 100, 150), np.random.default_rng(0))
-    return place
+    embed_files([an_image(folder)], open_encoder(folder), cache=False)
 
 
 def _a_record(folder: Path) -> tuple[str, object]:
@@ -227,107 +198,3 @@ def _read_record(folder: Path, run: object) -> None:
     read_record(folder, run)  # type: ignore[arg-type]
     columns = tables.columns_of("table1", ["omniglot"], "cpu", folder)
     tables.markdown(*tables.rows_of(columns, tables.bases_of("table1", ["omniglot"], "cpu", folder)))
-
-
-# encoders
-
-
-def _of_encoders(world: World, folder: Path) -> list[Reader]:
-    make.onnx_encoder(folder / "onnx")
-    make.write_features(_ready(folder / "features"), list(world.images))
-    (folder / "script").mkdir()
-    in_child(lambda: _script(folder / "script" / "net.pt"), folder)
-    in_child(lambda: _fill_cache(world, folder / "cache"), folder)
-    return [
-        Reader("features", folder / "features", ("features.npy", "features.txt"), lambda f: _look_up(world, f), 4),
-        Reader("onnx", folder / "onnx", ("net.onnx", "net.json"), lambda f: _embed_by(f / "net.onnx"), 1.5),
-        Reader("torchscript", folder / "script", ("net.pt", "net.json"), lambda f: _embed_by(f / "net.pt"), 1),
-        Reader("feature-cache", folder / "cache", ("embeddings/*.sqlite",), lambda f: _embed_cached(world, f), 3),
-    ]
-
-
-def _ready(folder: Path) -> Path:
-    folder.mkdir()
-    return folder / "features.npy"
-
-
-def _look_up(world: World, folder: Path) -> None:
-    from sala.encoders import embed_files, open_encoder
-
-    embed_files(sorted((world / "pool").iterdir()), open_encoder(folder / "features.npy"))
-
-
-def _script(path: Path) -> None:
-    import torch
-
-    network = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
-    torch.jit.trace(network, torch.zeros(1, 3, 16, 16)).save(str(path))  # type: ignore[no-untyped-call]
-    path.with_suffix(".json").write_text('{"image_size": 16}')
-
-
-def _embed_by(path: Path) -> None:
-    from sala.encoders import embed_files, open_encoder
-
-    embed_files([_image(path.parent)], open_encoder(path), cache=False)
-
-
-def _fill_cache(world: World, folder: Path) -> None:
-    from sala.encoders import embed_files
-
-    os.environ["SALA_CACHE"] = str(folder)
-    embed_files(sorted((world / "pool").iterdir()), MeanColor())
-
-
-def _embed_cached(world: World, folder: Path) -> None:
-    from sala.encoders import embed_files
-
-    os.environ["SALA_CACHE"] = str(folder)
-    files = sorted((world / "pool").iterdir())
-    found = embed_files(files, MeanColor())
-    if found.features.shape != (len(files), 3) or not np.isfinite(found.features).all():
-        raise AssertionError(f"features of {found.features.shape}, or not finite, out of a damaged cache")
-
-
-# models and states of a labeling
-
-
-def _of_labels(world: World, folder: Path) -> list[Reader]:
-    copy(world / "labels" / "model.safetensors", folder / "model" / "model.safetensors")
-    (folder / "journal").mkdir()
-    page = Page(world, folder / "journal" / "state.jsonl", folder)
-    for body in CORRECTIONS:
-        page.ask("/api/act", body)
-    page.end()
-    return [
-        Reader("label-model", folder / "model", ("model.safetensors",), lambda f: _predict(world, f), 4),
-        Reader("journal", folder / "journal", ("state.jsonl",), lambda f: _open_page(world, f), 6),
-    ]
-
-
-def _predict(world: World, folder: Path) -> None:
-    from sala.engine import LabelModel
-    from sala.labelling import encoder_of, predict_files, write_rows
-
-    model = LabelModel.load(folder / "model.safetensors")
-    files = ((path, None) for path in sorted((world / "pool").iterdir()))
-    rows = predict_files(model, encoder_of(model, None), files, cache=False)
-    with (folder / "labels.csv").open("w") as file:
-        write_rows(rows, file, "csv", model.classes)
-
-
-def _open_page(world: World, folder: Path) -> None:
-    """A session with all that its page asks for."""
-    from sala import downloads
-    from sala.collection import embedded, list_images
-    from sala.encoders import open_encoder
-    from sala.journal import Journal
-    from sala.messages import describe
-    from sala.session import Session
-
-    journal = Journal(folder / "state.jsonl")
-    collection, features = embedded(list_images(*world.images), open_encoder(world / "features.npy"))
-    session = Session(collection, features, journal)
-    describe(session, "stress")
-    b"".join(downloads.to_csv(collection, session.snapshot()))
-    session.label([8], to=0)
-    session.undo()

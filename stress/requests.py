@@ -17,24 +17,93 @@ from typing import Any
 
 from stress import mutations
 from stress.crowds import CROWDS
+from stress.grammars import edited
 from stress.page import Answer, Page, ask
 from stress.raw import ODD_REQUESTS, first_status, sent
 from stress.trials import Trial
 from stress.world import World
 
 LABEL = {"do": "label", "items": [9], "to": 0}
-HOSTS = ("evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", "a@127.0.0.1:{port}", "127.0.0.1:{port}/x", "[::1",
-         "localhost.evil.example:{port}", "127.0.0.1:{port}, evil.example", "2130706433:{port}x", "0.0.0.0:1", "\x00", "é:{port}")  # fmt: skip
-ORIGINS = ("http://evil.example", "null", None, "https://127.0.0.1:{port}", "http://127.0.0.1:1", "", "http://127.0.0.1:{port}/",
-           "http://127.0.0.1:{port}.evil.example", "HTTP://127.0.0.1:{port}", "file://", "http://127.0.0.1:{port} ")  # fmt: skip
-KINDS = ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", None, "application/jsonp",
-         "text/plain; application/json")  # fmt: skip
-LENGTHS = (None, "-1", "1e3", "0x10", "+5", " ", "9" * 5000, str(10**8), str(2**63), "٣", "5, 5")
-PATHS = ("/../../etc/passwd", "/thumb/../../../etc/passwd", "/thumb/..%2f..%2fetc/passwd", "/%2e%2e/state.jsonl", "/thumb/-1",
-         "/thumb/36", "/thumb/999999999", "/thumb/1e1", "/thumb/", "/image/%D9%A3", "/web/app.js", "//evil.example/", "/pool/red-0.png",
-         "/thumb/0/../../x", "//[x", "/app.js/..", "/journal.py", "/download/", "/download/../state.jsonl", "/api/", "/api/act",
-         "/thumb/0x0", "/thumb/00000000000", "/image/1%00", "/.git/config", "/state.jsonl", "/~", "/%", "/%ff", "/" + "a" * 60_000,
-         "/thumb/" + "9" * 5000, "/?token=" + "x" * 9000, "/app.js?../../x", "/thumb/1;2", "\\..\\..\\etc\\passwd")  # fmt: skip
+POST = (
+    "POST /api/act HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\nContent-Length: 38\r\n\r\n"
+)
+HOSTS = (
+    *(
+        "evil.example",
+        "evil.example:{port}",
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "",
+        "a@127.0.0.1:{port}",
+        "127.0.0.1:{port}/x",
+    ),
+    *(
+        "localhost.evil.example:{port}",
+        "127.0.0.1:{port}, evil.example",
+        "2130706433:{port}x",
+        "0.0.0.0:1",
+        "[::1",
+        "\0",
+    ),
+)
+ORIGINS = (
+    *(
+        "http://evil.example",
+        "null",
+        None,
+        "https://127.0.0.1:{port}",
+        "http://127.0.0.1:1",
+        "",
+        "http://127.0.0.1:{port}/",
+    ),
+    *("http://127.0.0.1:{port}.evil.example", "HTTP://127.0.0.1:{port}", "file://"),
+)
+KINDS = (
+    *("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", None),
+    *("application/jsonp", "text/plain; application/json"),
+)
+LENGTHS = (None, "-1", "1e3", "0x10", "+5", " ", "9" * 5000, str(10**8), str(2**63), "5, 5")
+PATHS = (
+    *(
+        "/../../etc/passwd",
+        "/thumb/../../../etc/passwd",
+        "/thumb/..%2f..%2fetc/passwd",
+        "/%2e%2e/state.jsonl",
+        "/thumb/-1",
+    ),
+    *(
+        "/thumb/36",
+        "/thumb/999999999",
+        "/thumb/1e1",
+        "/thumb/",
+        "/image/%D9%A3",
+        "/web/app.js",
+        "//evil.example/",
+        "/~",
+    ),
+    *(
+        "/pool/red-0.png",
+        "/thumb/0/../../x",
+        "//[x",
+        "/app.js/..",
+        "/journal.py",
+        "/download/",
+        "/download/../state.jsonl",
+    ),
+    *(
+        "/api/",
+        "/api/act",
+        "/thumb/0x0",
+        "/thumb/00000000000",
+        "/image/1%00",
+        "/.git/config",
+        "/state.jsonl",
+        "/%",
+        "/%ff",
+    ),
+    *("/" + "a" * 60_000, "/thumb/" + "9" * 5000, "/?token=" + "x" * 9000, "/app.js?../../x", "/thumb/1;2"),
+    "\\..\\..\\etc\\passwd",
+)
 METHODS = ("PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PATCH", "PROPFIND", "get", "X" * 300)
 
 
@@ -181,7 +250,7 @@ def _bodies(seed: int, n: int) -> Iterator[bytes]:
         body = rng.choice(
             (LABEL, {"do": "add", "name": "x"}, {"do": "rename", "class": 0, "name": "y"}, {"do": "undo"})
         )
-        content = json.dumps(mutations.edited(dict(body), rng)).encode("utf-8", "surrogatepass")
+        content = json.dumps(edited(dict(body), rng)).encode("utf-8", "surrogatepass")
         yield content if rng.random() < 0.8 else mutations.altered(content, ".json", [], rng)
 
 
@@ -209,8 +278,8 @@ def _json(answer: Answer) -> dict[str, Any]:
 def _raw(raw: bytes, number: int, page: Page) -> str | None:
     if number:
         rng = random.Random(number)
-        good = f"POST /api/act HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\nContent-Type: application/json\r\nContent-Length: 44\r\n\r\n"
-        raw = mutations.altered(good.encode() + json.dumps(LABEL).encode(), "", [b"GET / HTTP/1.1\r\n\r\n"], rng)
+        good = POST.format(port=page.port) + json.dumps(LABEL)  # without the page's Origin: it has no right
+        raw = mutations.altered(good.encode(), "", [b"GET / HTTP/1.1\r\n\r\n"], rng)
     answer = sent(page.port, raw.replace(b"{port}", str(page.port).encode()))
     status = first_status(answer)
     if b"Traceback" in answer:

@@ -56,7 +56,7 @@ def how_it_stopped(ended: Ended) -> str | None:
         return ended.trouble
     if ended.code == 0:
         return None
-    if ended.code != 130:
+    if ended.code not in (130, -signal.SIGINT):  # the second may come when Python is already ending
         return f"it ended with {ended.code}: {last_line(ended.err)}"
     return None if "stopped" in ended.err else f"it does not say that it stopped: {ended.err[-200:]!r}"
 

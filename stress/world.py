@@ -198,3 +198,18 @@ def in_child(function: Callable[[], object], folder: Path) -> None:
     ended = Child(function, folder, "made").wait(120)
     if ended.code != 0:
         raise RuntimeError(f"a good file could not be made: {ended.err}")
+
+
+class MeanColor:
+    """An encoder that needs no weights."""
+
+    name, identity, image_size, mode = "mean-color", "mean-color-stress", 8, "RGB"
+
+    def embed(self, images: np.ndarray) -> np.ndarray:
+        return images.mean((1, 2)).astype(np.float32)
+
+
+def an_image(folder: Path) -> Path:
+    place = folder.parent / "image.png"
+    paint(place, (50, 100, 150), np.random.default_rng(0))
+    return place
