@@ -29,9 +29,9 @@ def trials(world: World, folder: Path, *, quick: bool) -> list[Trial]:
     works = {work.name: (work, undisturbed(work, folder / work.name)) for work in (train(world), label(world))}
     made = []
     for work, reference in works.values():
-        made += _no_room_at_writes(work, reference, rng, 4 if quick else 25)
+        made += _no_room_at_writes(work, reference, rng, 4 if quick else 15)
         made += _small_disks(work, reference, SIZES[1::2] if quick else SIZES)
-        made += _vanishing(work, reference, rng, 2 if quick else 10)
+        made += _vanishing(work, reference, rng, 2 if quick else 5)
         made.append(_trial(f"{work.name} to a read-only folder", partial(_read_only_out, work, reference)))
         made.append(_trial(f"{work.name} with a read-only cache", partial(_read_only_cache, work, reference)))
         made.append(_trial(f"{work.name} as a user without rights", partial(_without_rights, work)))

@@ -72,7 +72,7 @@ def trials(world: World, folder: Path, *, quick: bool) -> list[Trial]:
         points = chosen_points(folder / work.name / "points.txt", n_copies=2 if work.name == "label --copy-to" else 99)
         points = rng.sample(points, min(len(points), 8)) if quick else points
         made += [_at_write(work, reference, n, torn) for n, torn in points]
-        made += [_at_random(work, reference, rng.random()) for _ in range(2 if quick else 12)]
+        made += [_at_random(work, reference, rng.random()) for _ in range(2 if quick else 8)]
     for method in METHODS[1:]:
         work = train(world, method)
         reference = undisturbed(work, folder / work.name)
