@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 from stress import world as make
 from stress.readers import Reader
@@ -32,16 +33,16 @@ def _embed_images(folder: Path) -> None:
 
 def _show_images(folder: Path) -> None:
     """As the page shows them: each is refused alone."""
-    from sala.data.files import Tree, open_image
+    from sala.collection import Collection, Item
     from sala.errors import SalaError
+    from sala.pictures import FULL, THUMB, Pictures
 
-    for path in sorted(folder.iterdir()):
-        try:
-            if path.is_file():
-                image = open_image(Tree(folder).read(path.name), path.name, image_size=1280, mode="RGB")
-                image.thumbnail((1280, 1280))
-        except SalaError:
-            continue
+    items = tuple(Item("pool", path.name) for path in sorted(folder.iterdir()))
+    pictures = Pictures(SimpleNamespace(collection=Collection({"pool": folder.resolve()}, (), items)))  # type: ignore[arg-type]
+    for i in range(len(items)):
+        for side in (THUMB, FULL):
+            with suppress(SalaError):
+                pictures.jpeg(i, side)
 
 
 # datasets
