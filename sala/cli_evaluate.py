@@ -84,13 +84,12 @@ def compare(
 
     first = read_config(runs[0]).protocol
     shape = with_numbers(first.test_shape(setting), n_distractor=distractors, n_unlabeled=unlabeled, n_query=queries)
-    for run in runs:  # all, before the first is measured
+    results = {}
+    for run in runs:
         if read_config(run).protocol.dataset != first.dataset:
             raise SalaError(
                 f"{run} is a run on {read_config(run).protocol.dataset}, {runs[0]} on {first.dataset}: no pairs"
             )
-    results = {}
-    for run in runs:
         stored = stored_result(run, shape, split, episodes)
         with console.counting(f"embedding for {run}") as progress:
             results[str(run)] = (

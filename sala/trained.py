@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from errno import EROFS
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -105,19 +105,10 @@ def evaluate_run(
             results[name] = evaluate(trained, sampler, n_episodes, progress=progress, embeddings=embeddings)
         note = {"weights": weights, "method": config.method, "data_hash": sampler.store.content_hash}
         path = result_path(folder, sampler.shape, split, n_episodes, weights)
-        if not is_shipped(folder):
-            _keep(path, results[name].to_json() | note)
+        with suppress(PermissionError):  # someone else's run: it is measured, and not written to
+            if not is_shipped(folder):
+                _keep(path, results[name].to_json() | note)
     return results
-
-
-def _keep(path: Path, content: dict[str, Any]) -> None:
-    """Someone else's run, or one on a read-only disk, is measured and not written to."""
-    try:
-        path.parent.mkdir(exist_ok=True)
-        write_json(path, content)
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise
 
 
 def stored_result(
@@ -140,3 +131,13 @@ def result_path(folder: Path, shape: EpisodeShape, split: str, n_episodes: int, 
     s = shape
     name = f"{split}-N{s.n_way}-K{s.n_shot}-Q{s.n_query}-H{s.n_unlabeled}-C{s.n_distractor}-{n_episodes}-{weights}.json"
     return folder / "results" / name
+
+
+def _keep(path: Path, content: dict[str, Any]) -> None:
+    """A run on a read-only disk is measured all the same."""
+    try:
+        path.parent.mkdir(exist_ok=True)
+        write_json(path, content)
+    except OSError as error:
+        if error.errno != EROFS:
+            raise

@@ -262,11 +262,6 @@ def test_a_tampered_result_is_measured_again(change: dict[str, object], run: Pat
     assert sala(*words)[1] == before
 
 
-def test_a_run_that_is_missing_is_told_before_the_others_are_measured(run: Path, refused: Callable[..., str]) -> None:
-    assert "nowhere is not a run" in refused("compare", run, run.parent / "nowhere", "--episodes", "2")
-    assert not (run / "results").exists()
-
-
 def test_a_file_in_the_place_of_a_run_folder_is_said(refused: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     assert "is a file, and a run is a folder" in refused(*TRAIN, "protonet", "--out", tmp_path / "file")
