@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
-from errno import EROFS
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -139,5 +139,5 @@ def _keep(path: Path, content: dict[str, Any]) -> None:
         path.parent.mkdir(exist_ok=True)
         write_json(path, content)
     except OSError as error:
-        if error.errno != EROFS:
+        if error.errno != errno.EROFS:
             raise
