@@ -102,13 +102,12 @@ def _open_page(world: World, folder: Path) -> None:
     from sala.collection import embedded, list_images
     from sala.encoders import open_encoder
     from sala.journal import Journal
-    from sala.messages import describe
     from sala.session import Session
 
     journal = Journal(folder / "state.jsonl")
     collection, features = embedded(list_images(*world.images), open_encoder(world / "features.npy"))
     session = Session(collection, features, journal)
-    describe(session, "stress")
-    b"".join(downloads.to_csv(collection, session.snapshot()))
+    for write in (downloads.to_csv, downloads.to_label_studio, downloads.to_zip):
+        b"".join(write(collection, session.snapshot()))
     session.label([8], to=0)
     session.undo()

@@ -111,19 +111,21 @@ METHODS = ("PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PATCH", "PROPFIND", 
 class _Live:
     page: Page
     state: Path
+    n_said: int  # characters on stderr before the first request
 
 
 _live: dict[str, _Live] = {}  # of this process, which is a lane
 
 
-def live_page(world: World, **options: Any) -> _Live:
+def live_page(world: World) -> _Live:
     """A page with one correction, so that there is something to lose."""
     if "page" not in _live or _live["page"].page.child.poll() is not None:
         folder = Path(tempfile.mkdtemp(dir=world.folder))
         (folder / "w").mkdir()
-        page = Page(world, folder / "w" / "state.jsonl", folder, **options)
+        page = Page(world, folder / "w" / "state.jsonl", folder)
+        n_said = len(page.child.said("err"))
         page.ask("/api/act", LABEL)
-        _live["page"] = _Live(page, folder / "w" / "state.jsonl")
+        _live["page"] = _Live(page, folder / "w" / "state.jsonl", n_said)
     return _live["page"]
 
 
@@ -155,7 +157,7 @@ def _harm(live: _Live, before: bytes) -> str | None:
         return f"the page no longer answers ({answer and answer.status})"
     if live.state.read_bytes() != before:
         return "the state has changed"
-    if said := live.page.child.said("err").partition("saved in")[2].partition("\n")[2].strip():
+    if said := live.page.child.said("err")[live.n_said :].strip():
         return f"the page said on stderr: {said[-200:]}"
     return None
 
