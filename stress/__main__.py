@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from stress import commands, faults, kills, large, readers, report, requests
+from stress import commands, faults, kills, large, naming, readers, report, requests
+from stress.mounts import unmount_below
 from stress.trials import Outcome, Trial, run_trials
 from stress.warm import warm_up
 from stress.world import World, make_world
@@ -25,6 +26,7 @@ KINDS: dict[str, tuple[Make, float]] = {
     "faults": (faults.trials, 0.35),
     "kills": (kills.trials, 0.5),
     "large": (large.trials, 0.3),
+    "names": (naming.trials, 0.2),
     "files": (partial(readers.trials, keep=KEPT), 1.0),
 }
 
@@ -40,7 +42,10 @@ def main() -> int:
             return _again(world, Path(name), asked.reader, asked.input)
         shutil.rmtree(KEPT, ignore_errors=True)
         deadline = begun + 60 * (min(asked.minutes, 3.0) if asked.quick else asked.minutes)
-        outcomes = _try_all(world, Path(name), asked.only or list(KINDS), deadline, quick=asked.quick)
+        try:
+            outcomes = _try_all(world, Path(name), asked.only or list(KINDS), deadline, quick=asked.quick)
+        finally:
+            unmount_below(Path(name))
     report.tell(outcomes)
     if asked.out:
         report.write(asked.out, report.to_json(outcomes, asked.seed, time.monotonic() - begun))

@@ -33,3 +33,11 @@ def make_roomy(place: Path) -> None:
 
 def make_read_only(place: Path) -> None:
     _mount("-o", "remount,ro", place)
+
+
+def unmount_below(folder: Path) -> None:
+    """What a trial that was ended left mounted."""
+    places = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for place in places:
+        if place.startswith(f"{folder}/"):
+            subprocess.run(["umount", "--lazy", place], capture_output=True, timeout=10)

@@ -133,8 +133,8 @@ def of_runs(world: World, folder: Path) -> list[Reader]:
     record, run = _a_record(folder / "records")
     texts, weights = ("config.json", "manifest.json", "metrics.jsonl"), ("last.safetensors", "best.safetensors")
     return [
-        Reader("run", folder / "run", ("config.json",), _evaluate, 3),
-        Reader("run-resumed", folder / "run", texts, _resume, 3),
+        Reader("run", folder / "run", ("config.json",), evaluate, 3),
+        Reader("run-resumed", folder / "run", texts, resume, 3),
         Reader("run-results", folder / "run", ("results/*.json",), _compare, 2),
         Reader("checkpoint", folder / "run", (*weights, "previous.safetensors"), _evaluate_and_resume, 4),
         Reader("run-as-encoder", folder / "run", ("config.json", "best.safetensors"), _embed_by_run, 2),
@@ -142,14 +142,14 @@ def of_runs(world: World, folder: Path) -> list[Reader]:
     ]
 
 
-def _evaluate(folder: Path) -> None:
+def evaluate(folder: Path) -> None:
     from sala.runconfig import read_config
     from sala.trained import evaluate_run
 
     evaluate_run(folder, read_config(folder).protocol.test, n_episodes=3)
 
 
-def _resume(folder: Path) -> None:
+def resume(folder: Path) -> None:
     """Opened, and stopped at the first episode: a number of episodes may be anything."""
     from sala.runlog import read_metrics
     from sala.runs import Watch, resume_run
@@ -162,8 +162,8 @@ def _evaluate_and_resume(folder: Path) -> None:
     from sala.errors import SalaError
 
     with suppress(SalaError):  # refused; the other way to open it may be, too
-        _evaluate(folder)
-    _resume(folder)
+        evaluate(folder)
+    resume(folder)
 
 
 def _compare(folder: Path) -> None:

@@ -80,12 +80,12 @@ def of_labels(world: World, folder: Path) -> list[Reader]:
         page.ask("/api/act", body)
     page.end()
     return [
-        Reader("label-model", folder / "model", ("model.safetensors",), lambda f: _predict(world, f), 4),
+        Reader("label-model", folder / "model", ("model.safetensors",), lambda f: predict(world, f), 4),
         Reader("journal", folder / "journal", ("state.jsonl",), lambda f: _open_page(world, f), 6),
     ]
 
 
-def _predict(world: World, folder: Path) -> None:
+def predict(world: World, folder: Path) -> None:
     from sala.engine import LabelModel
     from sala.labelling import encoder_of, predict_files, write_rows
 
