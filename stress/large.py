@@ -9,7 +9,6 @@ import numpy as np
 from PIL import Image
 
 from stress import readers
-from stress.children import run
 from stress.trials import Trial
 from stress.world import MeanColor, World, in_child
 
@@ -40,8 +39,7 @@ def _attempt(form: str, folder: Path) -> str | None:
     (folder / f"again-{form}").symlink_to(form)
     files = [folder / form, folder / f"again-{form}"]
     read = partial(_embed, files)
-    ended = run(lambda: readers.read_within_limits(read, folder, MEGABYTES), folder, readers.SECONDS + 5)
-    return readers.what_is_wrong(ended)
+    return readers.problem_in_child(read, folder, folder, MEGABYTES)
 
 
 def _write(path: Path) -> None:

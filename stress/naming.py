@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stress import reading, reading_labels
-from stress.children import run
-from stress.readers import SECONDS, read_within_limits, what_is_wrong
+from stress.readers import problem_in_child
 from stress.trials import Trial
 from stress.world import World, copy
 
@@ -59,7 +58,8 @@ def _open_run(world: World, key: tuple[str, ...], name: str, folder: Path) -> st
     inside[key[-1]] = _named(name, folder)
     place.write_text(json.dumps(content))
     for read in (reading.evaluate, reading.resume):
-        if problem := _problem(read, folder):
+        (own := folder / read.__name__).mkdir()
+        if problem := problem_in_child(read, folder / "files", own):
             return f"{read.__name__}: {problem}"
     return None
 
@@ -74,8 +74,4 @@ def _open_model(world: World, name: str, folder: Path) -> str | None:
     header["__metadata__"]["note"] = json.dumps(note)
     new = json.dumps(header).encode()
     place.write_bytes(struct.pack("<Q", len(new)) + new + content[8 + length :])
-    return _problem(partial(reading_labels.predict, world), folder)
-
-
-def _problem(read: Any, folder: Path) -> str | None:
-    return what_is_wrong(run(lambda: read_within_limits(read, folder / "files"), folder, SECONDS + 5))
+    return problem_in_child(partial(reading_labels.predict, world), folder / "files", folder)

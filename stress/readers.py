@@ -7,14 +7,17 @@ imported: the peak of its resident set.
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import signal
 import sys
+import tempfile
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from stress import mutations
@@ -23,7 +26,8 @@ from stress.trials import Trial
 from stress.world import World
 
 SECONDS, MEGABYTES = 10, 500
-REFUSED, TRACEBACK, MEMORY = 1, 3, 4  # exit codes of a child that reads
+BATCH = 10  # inputs that one child reads: a fork takes longer than most of them
+TOO_LONG = "no end within 10 s"
 Read = Callable[[Path], object]
 
 
@@ -71,65 +75,96 @@ def make_input(reader: Reader, number: int, seed: int) -> Input:
     return Input(target, "altered", content)
 
 
-def problem_of(reader: Reader, given: Input, folder: Path) -> str | None:
-    """Read a copy of the good folder with one file replaced, in a child."""
-    copy = folder / "files"
-    shutil.copytree(reader.folder, copy, symlinks=True)
-    given.place(copy)
-    ended = run(lambda: read_within_limits(reader.read, copy), folder, SECONDS + 5)
-    if ended.code == -signal.SIGALRM or ended.timed_out:
-        ended = run(lambda: read_within_limits(reader.read, copy), folder, SECONDS + 5)  # not by a busy machine
-    return what_is_wrong(ended)
+def problems_of(reader: Reader, inputs: Sequence[Input], folder: Path) -> list[str | None]:
+    """Read a copy of the good folder for each input, with one file replaced; all in one child, as long as that lives."""
+    problems: dict[int, str | None] = {}
+    left = dict(enumerate(inputs))
+    while left:
+        own = Path(tempfile.mkdtemp(dir=folder))
+        ended = run(partial(_read_all, reader, left, own), own, (SECONDS + 5) * len(left))
+        problems |= _written(own)
+        left = {i: given for i, given in left.items() if i not in problems}
+        if left and ended.code != 0:  # the child ended by what it read last
+            i = min(left)
+            given = left.pop(i)
+            problems[i] = what_ended(ended)
+            if problems[i] == TOO_LONG and len(inputs) > 1:  # once more, alone: it may have been the machine
+                problems[i] = problems_of(reader, [given], folder)[0]
+    return [problems[i] for i in range(len(inputs))]
 
 
-def what_is_wrong(ended: Ended) -> str | None:
-    if ended.code in (0, REFUSED):
-        return None
+def _read_all(reader: Reader, inputs: dict[int, Input], own: Path) -> None:
+    """In a child: a line for each input that was read. One that has left the child large is the last."""
+    before = status_of("VmRSS")
+    for i, given in inputs.items():
+        files = own / str(i) / "files"
+        shutil.copytree(reader.folder, files, symlinks=True)
+        given.place(files)
+        _write(own, i, problem_in_reading(reader.read, files))
+        shutil.rmtree(own / str(i), ignore_errors=True)
+        if status_of("VmRSS") - before > 100_000:
+            return
+
+
+def problem_in_child(read: Read, files: Path, folder: Path, megabytes: float | None = None) -> str | None:
+    """What is wrong with one reading, in a child of its own."""
+    ended = run(lambda: _write(folder, 0, problem_in_reading(read, files, megabytes)), folder, SECONDS + 5)
+    found = _written(folder)
+    return found[0] if 0 in found else what_ended(ended)
+
+
+def _write(folder: Path, number: int, problem: str | None) -> None:
+    with (folder / "problems.jsonl").open("a") as file:
+        file.write(json.dumps([number, problem]) + "\n")
+
+
+def _written(folder: Path) -> dict[int, str | None]:
+    path = folder / "problems.jsonl"
+    return dict(json.loads(line) for line in path.read_text().splitlines()) if path.exists() else {}
+
+
+def what_ended(ended: Ended) -> str:
+    """For a child that did not come to the end of its reading."""
     if ended.code == -signal.SIGALRM or ended.timed_out:
-        return f"no end within {SECONDS} s"
-    if ended.code == MEMORY:
-        return last_line(ended.err)
+        return TOO_LONG
     if ended.code < 0:
         return f"it ended by {signal.Signals(-ended.code).name}"
-    return f"a traceback: {last_line(ended.err)} {_place(ended.err)}"
+    return f"it ended with {ended.code}: {last_line(ended.err)}"
 
 
-def _place(err: str) -> str:
-    """The last line of sala in a traceback."""
-    ours = [line.strip() for line in err.splitlines() if "/sala/" in line and line.strip().startswith("File")]
-    return f"({ours[-1].rpartition('/sala/')[2]})" if ours else ""
-
-
-def read_within_limits(read: Read, folder: Path, megabytes: float | None = None) -> None:
-    """In a child: the exit code says what came of it."""
-    from sala.errors import SalaError
-
+def problem_in_reading(read: Read, files: Path, megabytes: float | None = None) -> str | None:
+    """In a child, which SIGALRM ends when the time is over."""
     warnings.simplefilter("ignore")
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
     before = status_of("VmRSS")
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
-    code = 0
-    try:
-        read(folder)
-    except SalaError as error:
-        code = REFUSED if _is_sentence(str(error)) else TRACEBACK
-        print(f"not one sentence: {error!r}"[:300], file=sys.stderr)
-    except OSError as error:
-        code = REFUSED if error.errno and error.filename else TRACEBACK  # the command makes a sentence of it
-        traceback.print_exc()
-    except BaseException:
-        traceback.print_exc()
-        code = TRACEBACK
+    problem = _raised(read, files)
+    signal.setitimer(signal.ITIMER_REAL, 0)
     grown = (status_of("VmHWM") - before) / 1000
-    if grown > (megabytes or MEGABYTES):
-        print(f"{grown:,.0f} MB", file=sys.stderr)
-        code = MEMORY
-    sys.exit(code)
+    return f"{grown:,.0f} MB" if grown > (megabytes or MEGABYTES) else problem
 
 
-def _is_sentence(text: str) -> bool:
-    return 0 < len(text) < 4000 and "Traceback" not in text
+def _raised(read: Read, files: Path) -> str | None:
+    """What came out that is no sentence. An OSError that names its file is made one by the command."""
+    from sala.errors import SalaError
+
+    try:
+        read(files)
+    except SalaError as error:
+        return None if 0 < len(str(error)) < 4000 else f"not one sentence: {str(error)[:200]!r}"
+    except BaseException as error:
+        if isinstance(error, OSError) and error.errno and error.filename:
+            return None
+        traceback.print_exc()
+        return f"a traceback: {type(error).__name__}: {str(error)[:200]} {_place(error)}"
+    return None
+
+
+def _place(error: BaseException) -> str:
+    """The last line of sala in a traceback."""
+    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "/sala/" in frame.filename]
+    return f"({ours[-1].filename.rpartition('/sala/')[2]}, line {ours[-1].lineno})" if ours else ""
 
 
 def trials(world: World, folder: Path, *, quick: bool, n_inputs: int = 5_000, keep: Path | None = None) -> list[Trial]:
@@ -139,8 +174,8 @@ def trials(world: World, folder: Path, *, quick: bool, n_inputs: int = 5_000, ke
     whole = sum(reader.share for reader in readers)
     made = []
     for reader in readers:
-        n = max(20, round(n_inputs * reader.share / whole))
-        made += [_trial(reader, number, world.seed, keep) for number in range(n)]
+        numbers = range(max(20, round(n_inputs * reader.share / whole)))
+        made += [_trial(reader, numbers[i : i + BATCH], world.seed, keep) for i in range(0, len(numbers), BATCH)]
     random.Random(world.seed).shuffle(made)  # slow readers do not wait for each other
     return made
 
@@ -152,17 +187,24 @@ def all_readers(world: World, folder: Path) -> list[Reader]:
     return [*made, *reading_labels.of_encoders(world, folder), *reading_labels.of_labels(world, folder)]
 
 
-def _trial(reader: Reader, number: int, seed: int, keep: Path | None) -> Trial:
-    again = f"python -m stress --reader {reader.name} --input {number} --seed {seed}"
+def _trial(reader: Reader, numbers: Sequence[int], seed: int, keep: Path | None) -> Trial:
+    """A batch of inputs, each with an outcome of its own."""
 
-    def attempt(folder: Path) -> str | None:
-        given = make_input(reader, number, seed)
-        problem = problem_of(reader, given, folder)
-        if problem is not None and keep is not None:
-            _keep(given, problem, again, keep / f"{reader.name}-{number}")
-        return None if problem is None else f"{given.target} {given.how}: {problem}"
+    def attempt(folder: Path) -> dict[str, str | None]:
+        inputs = [make_input(reader, number, seed) for number in numbers]
+        found: dict[str, str | None] = {}
+        for number, given, problem in zip(numbers, inputs, problems_of(reader, inputs, folder), strict=True):
+            if problem is not None and keep is not None:
+                _keep(given, problem, again_words(reader.name, number, seed), keep / f"{reader.name}-{number}")
+            found[f"{reader.name} {number}"] = None if problem is None else f"{given.target} {given.how}: {problem}"
+        return found
 
-    return Trial(f"files: {reader.name}", f"{reader.name} {number}", attempt, again)
+    names = tuple(f"{reader.name} {number}" for number in numbers)
+    return Trial(f"files: {reader.name}", names[0], attempt, again_words("{0}", "{1}", seed), names)
+
+
+def again_words(name: str, number: int | str, seed: int) -> str:
+    return f"python -m stress --reader {name} --input {number} --seed {seed}"
 
 
 def _keep(given: Input, problem: str, again: str, folder: Path) -> None:
@@ -177,6 +219,7 @@ def again(world: World, folder: Path, name: str, number: int) -> str | None:
     reader = next(r for r in all_readers(world, folder / "good") if r.name == name)
     own = folder / "again"
     own.mkdir()
-    problem = problem_of(reader, make_input(reader, number, world.seed), own)
-    print((own / "child.err").read_text(), file=sys.stderr)
+    (problem,) = problems_of(reader, [make_input(reader, number, world.seed)], own)
+    for said in own.glob("*/child.err"):
+        print(said.read_text(), file=sys.stderr)
     return problem

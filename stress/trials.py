@@ -19,12 +19,18 @@ NOT_TRIED = "not tried: the time was over"
 
 @dataclass(frozen=True)
 class Trial:
-    """Something to try: returns what is wrong, or None. `again` is the command that tries it alone."""
+    """Something to try, given a folder of its own: returns what is wrong, or None. A batch of several has their names, and
+    returns that for each. `again` is the command that tries one alone, with the words of its name."""
 
     kind: str
     name: str
-    attempt: Callable[[Path], str | None]  # given a folder of its own
+    attempt: Callable[[Path], str | dict[str, str | None] | None]
     again: str = ""
+    batch: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.batch or (self.name,)
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,8 @@ def run_trials(trials: Sequence[Trial], folder: Path, deadline: float, n_lanes: 
     for pid, i in begun.items():
         _wait(pid, deadline + 120)  # one trial may have begun just before
         outcomes |= {outcome.name: outcome for outcome in _read(folder / f"lane{i}" / "outcomes.jsonl")}
-    return [outcomes.get(t.name) or Outcome(t.kind, t.name, NOT_TRIED, t.again, was_tried=False) for t in trials]
+    wanted = [(trial, name) for trial in trials for name in trial.names]
+    return [outcomes.get(name) or Outcome(t.kind, name, NOT_TRIED, t.again, was_tried=False) for t, name in wanted]
 
 
 def _start_lane(trials: Sequence[Trial], folder: Path, deadline: float) -> int:
@@ -69,18 +76,22 @@ def _run_lane(trials: Sequence[Trial], folder: Path, deadline: float) -> None:
         for trial in trials:
             if time.monotonic() > deadline:
                 return
-            file.write(json.dumps(asdict(_tried(trial, folder))) + "\n")
+            file.writelines(json.dumps(asdict(outcome)) + "\n" for outcome in _tried(trial, folder))
             file.flush()
 
 
-def _tried(trial: Trial, folder: Path) -> Outcome:
+def _tried(trial: Trial, folder: Path) -> list[Outcome]:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as own:
         try:
-            problem = trial.attempt(Path(own))
+            found = trial.attempt(Path(own))
         except Exception as error:  # a fault of the suite is no success
-            problem = f"the trial itself failed: {type(error).__name__}: {error} {_place(error)}"
-    return Outcome(trial.kind, trial.name, problem, trial.again, seconds=time.monotonic() - begun)
+            found = f"the trial itself failed: {type(error).__name__}: {error} {_place(error)}"
+    problems = found if isinstance(found, dict) else dict.fromkeys(trial.names, found)
+    seconds = (time.monotonic() - begun) / len(problems)
+    return [
+        Outcome(trial.kind, name, p, trial.again.format(*name.split()), seconds=seconds) for name, p in problems.items()
+    ]
 
 
 def _place(error: BaseException) -> str:

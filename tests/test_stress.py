@@ -94,8 +94,9 @@ def test_a_bad_reader_is_found(
     monkeypatch.setattr(readers, "SECONDS", 1)
     monkeypatch.setattr(readers, "MEGABYTES", 60)
     reader = Reader("toy", good, ("*",), read)
-    found = readers.problem_of(reader, readers.make_input(reader, 20, seed=0), tmp_path)
-    assert found is None if problem is None else problem in str(found)
+    inputs = [readers.make_input(reader, number, seed=0) for number in (20, 21)]
+    for found in readers.problems_of(reader, inputs, tmp_path):
+        assert found is None if problem is None else problem in str(found)
 
 
 class Toy(kills.Work):
