@@ -81,21 +81,22 @@ class _Smooth:
 @contextmanager
 def interruptible(tell: bool = True) -> Iterator[Callable[[], bool]]:
     """Ctrl-C (or SIGTERM) asks for a clean stop; a second one stops at once."""
-    asked = threading.Event()
+    is_asked = False  # no Event: its lock would wait for itself if the second signal came while the first is taken
 
     def ask(signum: int, frame: FrameType | None) -> None:
-        if asked.is_set():
+        nonlocal is_asked
+        if is_asked:
             raise KeyboardInterrupt
-        asked.set()
+        is_asked = True
         if tell:
             err.print("stopping after this episode; once more to stop at once")
 
     if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
+        yield lambda: False
         return
     before: dict[signal.Signals, Any] = {s: signal.signal(s, ask) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked.is_set
+        yield lambda: is_asked
     finally:
         for s, handler in before.items():
             signal.signal(s, handler)

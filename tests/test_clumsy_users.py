@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,11 +19,12 @@ from typer.testing import CliRunner
 
 from sala import cli, runconfig, runs
 from sala import trained as trained_runs
+from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.data import ImageStore
 from sala.data.store import ClassEntry, Source, build_store
 from sala.errors import SalaError
 from sala.runconfig import RunConfig, read_config
-from sala.watching import watching
+from sala.watching import interruptible, watching
 
 TRAIN = ["train", "--dataset", "glyphs", "--episodes", "2", "--threads", "1", "--method"]
 Sala = Callable[..., tuple[int, str, str]]
@@ -209,6 +211,12 @@ def test_a_checkpoint_without_a_position_is_refused(run: Path, refused: Callable
     assert "does not say for which images" in refused("evaluate", run, "--weights", "last")
 
 
+def test_a_position_without_end_is_refused(run: Path, refused: Callable[..., str]) -> None:
+    tensors, note = load_checkpoint(run / "last.safetensors")
+    save_checkpoint(run / "last.safetensors", tensors, {**note, "episode": float("inf")})
+    assert "no position to continue from" in refused("train", "--resume", run)
+
+
 def test_lost_best_weights_are_not_replaced_silently(run: Path, sala: Sala, refused: Callable[..., str]) -> None:
     (run / "best.safetensors").unlink()
     assert "--weights last" in refused("evaluate", run, "--episodes", "2")
@@ -344,6 +352,35 @@ def test_a_signal_ends_any_command_with_a_word(
 ) -> None:
     monkeypatch.setattr(place, lambda *_, **__: os.kill(os.getpid(), number))
     assert sala("data", "list") == (130, "", "stopped\n")
+
+
+def test_a_second_ctrl_c_while_the_first_is_taken_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock that is held when a signal comes would be waited for by the thread that holds it."""
+    enter = threading.Condition.__enter__
+
+    def interrupted(self: threading.Condition) -> bool:
+        held = enter(self)
+        if threading.current_thread() is threading.main_thread():
+            os.kill(os.getpid(), signal.SIGINT)
+        return held
+
+    def give_up(signum: int, frame: object) -> None:
+        raise TimeoutError("it waits for itself")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(10)
+    try:
+        with interruptible(tell=False) as should_stop:
+            assert not should_stop()
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Condition, "__enter__", interrupted)
+                os.kill(os.getpid(), signal.SIGINT)
+            assert should_stop()
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_ctrl_c_stops_the_preparation_of_data(run: Path) -> None:
