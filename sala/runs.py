@@ -320,7 +320,7 @@ def _restore(
         _restore_optimizers(method, state, tensors)
         for name, value in _position(state).items():
             setattr(state, name, type(value)(note[name]))
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise SalaError(f"{path} holds no position to continue from ({error}); start a new run") from None
 
 

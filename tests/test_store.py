@@ -210,7 +210,15 @@ def test_what_is_left_of_a_store_without_index_is_built_over(make_store: MakeSto
 
 @pytest.mark.parametrize(
     "index",
-    [b"", b"{", b"\xff", b"[]", b'{"format": 1}', b'{"format": 1, "name": "x", "content_hash": "", "image_shape": 3}'],
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b"[]",
+        b"[" * 100_000,
+        b'{"format": 1}',
+        b'{"format": 1, "name": "x", "content_hash": "", "image_shape": 3}',
+    ],
 )
 def test_a_damaged_index_gets_a_sentence(make_store: MakeStore, index: bytes) -> None:
     folder = make_store({"train": [2]}).folder

@@ -101,7 +101,7 @@ def _read_index(folder: Path) -> dict[str, Any]:
         raise SalaError(f"{folder} is not an image store (it has no index.json); prepare the dataset again") from None
     except OSError as error:
         raise SalaError(f"{folder}/index.json cannot be read ({error.strerror}); allow this user to read it") from None
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         raise SalaError(f"{folder}/index.json is damaged; delete that folder and prepare the dataset again") from None
     if format_of_index != FORMAT:
         raise SalaError(f"{folder} was made by another version of sala; delete it and prepare the dataset again")
