@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,18 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path) -> None:
     embed_files(paths, MeanColour(), cache=FeatureCache("x", tmp_path / "cache"))
     assert embed_files(paths, MeanColour(), cache=FeatureCache("x", tmp_path / "cache")).n_cached == 2
     sqlite3.connect(tmp_path / "cache" / "x.sqlite").close()
+
+
+@pytest.mark.parametrize("value", ["'text'", "NULL", "''", "7", "zeroblob(7)", "x'0000c07f0000c07f0000c07f'"])
+def test_features_that_were_tampered_with_are_computed_anew(tmp_path: Path, value: str) -> None:
+    paths = some_images(tmp_path, 2)
+    before = embed_files(paths, MeanColour(), cache=FeatureCache("x", tmp_path / "cache")).features
+    with closing(sqlite3.connect(tmp_path / "cache" / "x.sqlite")) as database:
+        database.execute(f"UPDATE features SET value = {value}")
+        database.commit()
+    again = embed_files(paths, MeanColour(), cache=FeatureCache("x", tmp_path / "cache"))
+    np.testing.assert_array_equal(again.features, before)
+    assert again.n_cached == 0
 
 
 def test_without_a_place_for_the_cache_it_goes_on(tmp_path: Path) -> None:

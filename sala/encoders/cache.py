@@ -49,7 +49,10 @@ class FeatureCache:
 
     def features(self, content_hash: bytes) -> NDArray[np.float32] | None:
         row = self._first("SELECT value FROM features WHERE hash = ?", content_hash)
-        return np.frombuffer(row[0], np.float32) if row and len(row[0]) % 4 == 0 and row[0] else None
+        if not row or not isinstance(row[0], bytes) or not row[0] or len(row[0]) % 4:
+            return None
+        found = np.frombuffer(row[0], np.float32)
+        return found if np.isfinite(found).all() else None
 
     def add(self, entries: Sequence[tuple[Path, os.stat_result, bytes, NDArray[np.float32] | None]]) -> None:
         """(path, its state when it was read, content hash, features or None if they are there), all or none of them."""
