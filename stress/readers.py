@@ -40,6 +40,7 @@ class Reader:
     files: tuple[str, ...]
     read: Read
     share: float = 1.0  # of the inputs
+    is_ours: bool = False  # made by sala in its cache, where nobody else puts devices
 
     def targets(self) -> list[Path]:
         found = {path for pattern in self.files for path in self.folder.glob(pattern)}
@@ -65,7 +66,8 @@ class Input:
 
 def make_input(reader: Reader, number: int, seed: int) -> Input:
     """The first inputs of each file are the special ones."""
-    targets, special = reader.targets(), list(mutations.SPECIAL)
+    targets = reader.targets()
+    special = [how for how in mutations.SPECIAL if not (reader.is_ours and how in ("a device", "a pipe"))]
     if number < len(special) * len(targets):
         return Input(targets[number // len(special)], special[number % len(special)])
     rng = random.Random(f"{seed} {reader.name} {number}")

@@ -65,7 +65,7 @@ def of_datasets(world: World, folder: Path) -> list[Reader]:
         Reader("tieredimagenet", folder / "tiered", ("*.pkl",), _prepare("tieredimagenet"), 3),
         Reader("tieredimagenet-npz", folder / "npz", ("*.npz", "train_labels.pkl"), _prepare("tieredimagenet"), 2),
         Reader("split-file", folder / "splits", ("splits.csv",), lambda f: _read_splits(world, f), 2),
-        Reader("store", folder / "store", ("index.json", "images.bin"), _use_store, 2),
+        Reader("store", folder / "store", ("index.json", "images.bin"), _use_store, 2, is_ours=True),
     ]
 
 

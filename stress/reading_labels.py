@@ -23,7 +23,14 @@ def of_encoders(world: World, folder: Path) -> list[Reader]:
         Reader("features", folder / "features", ("features.npy", "features.txt"), lambda f: _look_up(world, f), 4),
         Reader("onnx", folder / "onnx", ("net.onnx", "net.json"), lambda f: _embed_by(f / "net.onnx"), 1.5),
         Reader("torchscript", folder / "script", ("net.pt", "net.json"), lambda f: _embed_by(f / "net.pt"), 1),
-        Reader("feature-cache", folder / "cache", ("embeddings/*.sqlite",), lambda f: _embed_cached(world, f), 3),
+        Reader(
+            "feature-cache",
+            folder / "cache",
+            ("embeddings/*.sqlite",),
+            lambda f: _embed_cached(world, f),
+            3,
+            is_ours=True,
+        ),
     ]
 
 

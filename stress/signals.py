@@ -11,7 +11,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from stress.children import Ended, last_line
+from stress.children import CRASHED, Ended, last_line
 from stress.kills import Work, difference, go_on
 from stress.page import CORRECTIONS, Page
 from stress.trials import Trial
@@ -52,13 +52,14 @@ def _stop(work: Work, reference: Path, way: str, share: float, folder: Path) -> 
 
 def how_it_stopped(ended: Ended) -> str | None:
     """It may have been done already; else it says that it stopped."""
-    if ended.trouble:
+    is_late = ended.code in (CRASHED, -signal.SIGINT) and "Traceback" not in ended.err  # a second one when it is ending
+    if ended.trouble and not is_late:
         return ended.trouble
     if ended.code == 0:
         return None
-    if ended.code not in (130, -signal.SIGINT):  # the second may come when Python is already ending
+    if ended.code != 130 and not is_late:
         return f"it ended with {ended.code}: {last_line(ended.err)}"
-    return None if "stopped" in ended.err else f"it does not say that it stopped: {ended.err[-200:]!r}"
+    return None if "stop" in ended.err else f"it does not say that it stopped: {ended.err[-200:]!r}"
 
 
 def of_page(world: World) -> list[Trial]:
