@@ -23,8 +23,8 @@ Make = Callable[..., list[Trial]]
 KINDS: dict[str, tuple[Make, float]] = {
     "commands": (commands.trials, 0.2),
     "requests": (requests.trials, 0.2),
-    "faults": (faults.trials, 0.35),
-    "kills": (kills.trials, 0.5),
+    "faults": (faults.trials, 0.3),
+    "kills": (kills.trials, 0.45),
     "large": (large.trials, 0.3),
     "names": (naming.trials, 0.2),
     "files": (partial(readers.trials, keep=KEPT), 1.0),
