@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 if TYPE_CHECKING:
     from sala.encoders import EmbedProgress
 
+MAX_SENTENCE = 1_500  # characters: beginning and end of a longer one are shown
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -74,6 +75,9 @@ def warn(message: str) -> None:
 
 
 def fail(message: str) -> None:
-    """One sentence on stderr, then a non-zero exit."""
-    err.print(f"[bold red]error:[/] {escape(' '.join(message.splitlines()))}")
+    """One sentence on stderr, then a non-zero exit. A file's own words may be part of it, and of any length."""
+    sentence = " ".join(message.splitlines())
+    if len(sentence) > MAX_SENTENCE:
+        sentence = f"{sentence[: MAX_SENTENCE // 2]} ... {sentence[-MAX_SENTENCE // 2 :]}"
+    err.print(f"[bold red]error:[/] {escape(sentence)}")
     sys.exit(1)
