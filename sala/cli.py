@@ -101,7 +101,12 @@ def _stopping() -> Iterator[None]:
         raise typer.Exit(STOPPED) from None
 
 
+_was_interrupted = False
+
+
 def _interrupt(signum: int, frame: FrameType | None) -> None:
+    global _was_interrupted
+    _was_interrupted = True
     raise KeyboardInterrupt
 
 
@@ -132,9 +137,8 @@ for name, (_, summary) in COMMANDS.items():
 def main() -> None:
     keep_freed_memory()
     if threading.current_thread() is threading.main_thread():
-        signal.signal(
-            signal.SIGTERM, _interrupt
-        )  # what is half written is cleared away; training and page have their own
+        for number in (signal.SIGINT, signal.SIGTERM):  # what is half written is cleared away
+            signal.signal(number, _interrupt)  # training and page have handlers of their own
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no ± shows a question mark
@@ -150,6 +154,11 @@ def main() -> None:
         place = error.filename2 or error.filename
         what = f"{place}: {error.strerror}" if place else str(error)
         console.fail(f"{what}; look whether that place exists, has room and may be written by you")
+    except Exception:
+        if not _was_interrupted:
+            raise
+        console.err.print("stopped")  # some libraries swallow Ctrl-C while they are imported, and fail for it
+        sys.exit(STOPPED)
 
 
 def _tell_version(wanted: bool) -> None:

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -270,6 +271,11 @@ def test_a_tampered_result_is_measured_again(change: dict[str, object], run: Pat
     assert sala(*words)[1] == before
 
 
+def test_a_name_without_end_does_not_fill_the_terminal(refused: Callable[..., str], tmp_path: Path) -> None:
+    said = refused("train", "--dataset", "x" * 50_000, "--out", tmp_path / "run")
+    assert said.startswith("error: there is no dataset 'xxx") and said.endswith("folder") and len(said) < 1_600
+
+
 def test_a_file_in_the_place_of_a_run_folder_is_said(refused: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     assert "is a file, and a run is a folder" in refused(*TRAIN, "protonet", "--out", tmp_path / "file")
@@ -351,6 +357,17 @@ def test_a_signal_ends_any_command_with_a_word(
     number: signal.Signals, place: str, sala: Sala, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(place, lambda *_, **__: os.kill(os.getpid(), number))
+    assert sala("data", "list") == (130, "", "stopped\n")
+
+
+def test_an_interrupt_that_a_library_swallowed_ends_with_a_word(sala: Sala, monkeypatch: pytest.MonkeyPatch) -> None:
+    def swallow(*_: object) -> None:
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        raise AttributeError("module 'numpy' has no attribute 'matrix'")
+
+    monkeypatch.setattr(cli, "_was_interrupted", False)
+    monkeypatch.setattr("sala.data.prepared_stores", swallow)
     assert sala("data", "list") == (130, "", "stopped\n")
 
 
