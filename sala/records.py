@@ -104,7 +104,7 @@ def read_record(out: Path, run: Run) -> Record | None:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         check_same(path, RunConfig.from_json(content["config"]), run)
-        results = {setting: _result(result) for setting, result in content["results"].items()}
+        results = {setting: _result(content["results"][setting]) for setting in run.cell.protocol.test}
         return Record(
             run, results, content["metrics"], content["manifest"], content["command"], content["episodes_trained"],
             content["best_episode"],

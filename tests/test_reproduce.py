@@ -281,6 +281,17 @@ def test_a_record_of_another_protocol_is_not_taken(tmp_path: Path) -> None:
         read_record(tmp_path, run)
 
 
+def test_a_record_without_one_of_the_settings_is_damaged(tmp_path: Path) -> None:
+    run = Run(Cell("omniglot", 1, 0, "sala"), "cpu", 0)
+    content = json.loads(record_path(Path(__file__).parent.parent / "results", run).read_text())
+    del content["results"]["large"]
+    path = record_path(tmp_path, run)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(content))
+    with pytest.raises(SalaError, match=r"is damaged \(KeyError: 'large'\)"):
+        read_record(tmp_path, run)
+
+
 @pytest.mark.parametrize("content", [b"{", b"[1]", b"[" * 100_000, b"\xff" * 9_000, b'{"config": 1}'])
 def test_a_damaged_record_is_told_in_a_sentence(tmp_path: Path, content: bytes) -> None:
     run = Run(Cell("omniglot", 1, 0, "sala"), "cpu", 0)
