@@ -67,6 +67,7 @@ def test_features_that_were_tampered_with_are_computed_anew(tmp_path: Path, valu
     before = embed_files(paths, MeanColour(), cache=FeatureCache("x", tmp_path / "cache")).features
     with closing(sqlite3.connect(tmp_path / "cache" / "x.sqlite")) as database:
         database.execute(f"UPDATE features SET value = {value}")
+        database.execute(f"UPDATE files SET hash = {value}")
         database.commit()
     again = embed_files(paths, MeanColour(), cache=FeatureCache("x", tmp_path / "cache"))
     np.testing.assert_array_equal(again.features, before)

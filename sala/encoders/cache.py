@@ -45,7 +45,8 @@ class FeatureCache:
             stat = path.stat()
         except (OSError, ValueError):  # ValueError: a NUL in the name
             return None
-        return bytes(row[2]) if row and tuple(row[:2]) == (stat.st_size, stat.st_mtime_ns) else None
+        is_as_it_was = row and tuple(row[:2]) == (stat.st_size, stat.st_mtime_ns) and isinstance(row[2], bytes)
+        return bytes(row[2]) if row and is_as_it_was else None
 
     def features(self, content_hash: bytes) -> NDArray[np.float32] | None:
         row = self._first("SELECT value FROM features WHERE hash = ?", content_hash)
