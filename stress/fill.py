@@ -26,6 +26,7 @@ def shown(last: dict[str, Any]) -> str:
 
 def main() -> None:
     last = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    del last["failed"]  # of that run's own folders
     (ROOT / "stress" / "last.json").write_text(json.dumps(last, indent=1) + "\n", encoding="utf-8")
     page = ROOT / "docs" / "stress.md"
     text = page.read_text(encoding="utf-8")

@@ -41,7 +41,7 @@ def _stop(work: Work, reference: Path, way: str, share: float, folder: Path) -> 
     for number in WAYS[way]:
         child.signal(number)
         time.sleep(0.01)
-    problem = how_it_stopped(child.wait())
+    problem = how_it_stopped(child.wait(), is_hasty=len(WAYS[way]) > 1)
     if problem is not None:
         return problem
     again = go_on(work, folder)
@@ -50,8 +50,8 @@ def _stop(work: Work, reference: Path, way: str, share: float, folder: Path) -> 
     return difference(work, folder / "w", reference / "w")
 
 
-def how_it_stopped(ended: Ended) -> str | None:
-    """It may have been done already; else it says that it stopped."""
+def how_it_stopped(ended: Ended, *, is_hasty: bool = False) -> str | None:
+    """It may have been done already; else it says that it stopped, unless a second signal came while it was saying so."""
     is_late = ended.code in (CRASHED, -signal.SIGINT) and "Traceback" not in ended.err  # a second one when it is ending
     if ended.trouble and not is_late:
         return ended.trouble
@@ -59,7 +59,7 @@ def how_it_stopped(ended: Ended) -> str | None:
         return None
     if ended.code != 130 and not is_late:
         return f"it ended with {ended.code}: {last_line(ended.err)}"
-    return None if "stop" in ended.err else f"it does not say that it stopped: {ended.err[-200:]!r}"
+    return None if "stop" in ended.err or is_hasty else f"it does not say that it stopped: {ended.err[-200:]!r}"
 
 
 def of_page(world: World) -> list[Trial]:
@@ -117,4 +117,4 @@ def _stop_command(words: list[str], way: str, seconds: float, folder: Path) -> s
         return "no end after 90 s"
     if process.returncode == -signal.SIGTERM and not err.strip():
         return None  # before Python could be asked: the shell says it
-    return how_it_stopped(Ended(process.returncode, said, err, 0))
+    return how_it_stopped(Ended(process.returncode, said, err, 0), is_hasty=len(WAYS[way]) > 1)
