@@ -9,7 +9,7 @@ from collections import OrderedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.data.files import open_image
+from sala.data.images import thumbnail
 from sala.projection import pool_map
 from sala.session import Session
 
@@ -31,8 +31,7 @@ class Pictures:
                 return self._kept[index, side]
         with self._decoding:
             collection = self._session.collection
-            image = open_image(collection.read(index), collection.items[index].key, image_size=side, mode="RGB")
-            image.thumbnail((side, side))
+            image = thumbnail(collection.read(index), collection.items[index].key, side=side)
             buffer = io.BytesIO()
             image.save(buffer, "JPEG", quality=82)
         with self._lock:

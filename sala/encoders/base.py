@@ -16,7 +16,11 @@ Features = NDArray[np.float32]  # [n, d]
 
 
 class Encoder(Protocol):
-    """Images of one size to features. Equal `identity` means equal features, whatever the machine's paths are."""
+    """Images of one size to features. Equal `identity` means equal features, whatever the machine's paths are.
+
+    Two attributes more are optional: `is_thread_safe` says that `embed` may be called by several threads at once, and
+    `batch_size` how many images it is best given then.
+    """
 
     name: str
     identity: str

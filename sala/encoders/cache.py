@@ -15,7 +15,7 @@ import threading
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,8 +91,12 @@ class FeatureCache:
             return row
 
 
-def content_hash(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest()
+def content_hash(file: BinaryIO) -> bytes:
+    """sha256 of what an open file holds."""
+    digest = hashlib.sha256()
+    while chunk := file.read(1 << 20):
+        digest.update(chunk)
+    return digest.digest()
 
 
 def _key(path: Path) -> str:

@@ -28,13 +28,14 @@ from sala.encoders.base import Features, Images, file_hash
 from sala.errors import SalaError
 
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+BATCH_SIZE = 2  # images: their maps stay in a core's cache
 TORCHSCRIPT_SUFFIXES = {".pt", ".pth", ".ts", ".torchscript"}
 
 
 class TorchScriptEncoder:
     """A TorchScript file. It holds a program: open only files that you trust."""
 
-    mode = "RGB"
+    mode, is_thread_safe, batch_size = "RGB", True, BATCH_SIZE
 
     def __init__(self, path: Path):
         self.name, self.settings = path.name, read_settings(path)
@@ -60,7 +61,7 @@ class OnnxEncoder:
     """An ONNX file, run by onnxruntime on the CPU: with channels first or last, in single or half precision, for any number of
     images at once or for a fixed one."""
 
-    mode = "RGB"
+    mode, is_thread_safe = "RGB", True
 
     def __init__(self, path: Path):
         try:
@@ -68,7 +69,9 @@ class OnnxEncoder:
         except ImportError:
             raise SalaError(f"{path} needs onnxruntime; run pip install 'sala[onnx]'") from None
         try:
-            self.session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = options.inter_op_num_threads = 1  # it is asked by several threads
+            self.session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its errors share no base class
             reason = str(error).strip().splitlines()[0]
             raise SalaError(f"{path} is not a readable ONNX file ({reason}); export it again") from None
@@ -79,7 +82,8 @@ class OnnxEncoder:
             raise SalaError(
                 f"{path} takes {self.input.shape}, and images are [n, 3, h, w] or [n, h, w, 3]; export another"
             )
-        self.n_at_once, second, side, last = sizes
+        self.fixed_batch, second, side, last = sizes
+        self.batch_size = self.fixed_batch or BATCH_SIZE
         self.is_channels_last = last == 3 and second != 3
         self.image_size = self.settings.get("image_size", side or 224)
         self.identity = f"onnx-{identity_of([path, *weight_files(path)], self.settings)}"
@@ -90,7 +94,7 @@ class OnnxEncoder:
     def _run(self, x: Tensor) -> Tensor:
         x = x.permute(0, 2, 3, 1) if self.is_channels_last else x
         x = x.half() if self.input.type == "tensor(float16)" else x
-        n = self.n_at_once or len(x)
+        n = self.fixed_batch or len(x)
         return torch.cat([self._run_batch(x[i : i + n], n) for i in range(0, len(x), n)])
 
     def _run_batch(self, x: Tensor, n: int) -> Tensor:

@@ -52,7 +52,8 @@ class LiteEncoder:
     """EfficientNet-Lite with ImageNet weights: 1280 features of any photo."""
 
     mode = "RGB"
-    n_at_once = 4  # images: their maps stay in a processor's cache
+    is_thread_safe = True
+    batch_size = 2  # images: their maps stay in a core's cache
 
     def __init__(self, name: str = "lite0"):
         self.name, self.image_size = name, LITE[name].image_size
@@ -65,7 +66,7 @@ class LiteEncoder:
     def embed(self, images: Images) -> Features:
         if not len(images):
             return np.empty((0, N_FEATURES), np.float32)
-        parts = (self._input(images[i : i + self.n_at_once]) for i in range(0, len(images), self.n_at_once))
+        parts = (self._input(images[i : i + self.batch_size]) for i in range(0, len(images), self.batch_size))
         features: Features = torch.cat([self.network(part) for part in parts]).numpy()
         return features
 

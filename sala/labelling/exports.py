@@ -16,7 +16,7 @@ from xml.sax.saxutils import quoteattr
 
 from PIL import Image
 
-from sala.data.files import IMAGE_FORMATS
+from sala.data.images import IMAGE_FORMATS
 from sala.errors import SalaError
 from sala.labelling.folders import NO_CLASS, as_text
 from sala.labelling.rows import NONE_OF_THESE, Row
