@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import webbrowser
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +19,7 @@ from sala.cli_label import Encoder
 from sala.wording import counted, printable
 
 if TYPE_CHECKING:
+    from sala.journal import Journal
     from sala.serve import PageServer
     from sala.session import Session
 
@@ -49,22 +51,32 @@ def serve(
 
     collection = list_images(labelled, pool)
     place = state or pool.resolve().with_name(f"{pool.resolve().name}.sala.jsonl")
-    journal = Journal(place)
-    check_address(host, port)
-    with console.embedding("embedding") as progress:
-        collection, features = embedded(collection, open_encoder(encoder), progress)
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))  # the browser and its pictures need the other cores
-    session = Session(collection, features, journal)
-    server = PageServer(session, host, port, title=printable(pool.resolve().name))
-    _tell(session, place)
-    session.snapshot()
-    console.out.print(f"[bold]{escape(server.address)}[/]  (Ctrl-C ends it)")
-    if browser:
-        threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
-    _serve_until_asked(server)
-    server.rest()
-    journal.close()
-    console.err.print(f"ended; your labels are in {place}", markup=False)
+    with closing(Journal(place)) as journal:
+        check_address(host, port)
+        with console.embedding("embedding") as progress:
+            collection, features = embedded(collection, open_encoder(encoder), progress)
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))  # the browser and its pictures need the other cores
+        session = Session(collection, features, journal)
+        server = PageServer(session, host, port, title=printable(pool.resolve().name))
+        _tell(session, place)
+        session.snapshot()
+        console.out.print(f"[bold]{escape(server.address)}[/]  (Ctrl-C ends it)")
+        if browser:
+            threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
+        _serve_until_asked(server)
+        server.rest()
+    console.err.print(f"ended; your labels are in {_where(journal)}", markup=False)
+
+
+def _where(journal: Journal) -> Path:
+    """The state; a copy of what was saved, if another program took the file away or changed it."""
+    if journal.stopped is None:
+        return journal.path
+    place = journal.rescue()
+    console.warn(
+        f"{printable(str(journal.path))} is not what was saved there; go on with --state {printable(str(place))}"
+    )
+    return place
 
 
 def _tell(session: Session, place: Path) -> None:

@@ -22,8 +22,8 @@ def act(session: Session, body: Any, run_id: str) -> int:
         return session.add_class(body["name"])
     if what == "rename" and _are_numbers([body.get("class")]) and isinstance(body.get("name"), str):
         return session.rename_class(body["class"], body["name"])
-    if what == "undo":
-        return session.undo()
+    if what == "undo" and ("version" not in body or _are_numbers([body["version"]])):
+        return session.undo(body.get("version"))
     raise SalaError("the request is none that the page makes; reload the page")
 
 
@@ -45,7 +45,8 @@ def describe_items(session: Session, title: str, run_id: str) -> dict[str, Any]:
 
 def describe(session: Session, run_id: str) -> dict[str, Any]:
     """The newest snapshot: a list for each column. Probabilities are joint, so that those of an image add up to 1: of its
-    label, of the runner-up, of being of no class; in 1/10,000. What is doubtful is told apart, since these are rounded."""
+    label, of the runner-up, of being of no class; in 1/10,000. What is doubtful, and what is more probably an
+    outlier than of its class, is told apart, since these are rounded."""
     shown = session.snapshot()
     known = 1 - shown.none_score
     return {
@@ -60,6 +61,7 @@ def describe(session: Session, run_id: str) -> dict[str, Any]:
         "none": _rounded(shown.none_score),
         "junk": shown.is_junk.astype(int).tolist(),
         "doubtful": shown.is_doubtful.astype(int).tolist(),
+        "outlier": shown.is_likely_outlier.astype(int).tolist(),
         "next": shown.label_next.tolist(),
         "estimate": shown.estimate,
         "checked": shown.n_checked,
@@ -68,6 +70,7 @@ def describe(session: Session, run_id: str) -> dict[str, Any]:
         "seconds": round(shown.fit_seconds, 3),
         "sure_from": shown.sure,
         "history": [h["estimate"] for h in session.history],
+        "stopped": session.stopped,
     }
 
 

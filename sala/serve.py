@@ -15,7 +15,7 @@ import json
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
@@ -41,6 +41,7 @@ DOWNLOADS = {
     "/download/label-studio.json": (downloads.to_label_studio, "application/json"),
     "/download/sorted.zip": (downloads.to_zip, "application/zip"),
 }
+STATE = "/download/state.jsonl"  # what --state takes up again; it waits for no fit
 
 
 class PageServer(ThreadingHTTPServer):
@@ -134,7 +135,8 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._bytes(f"{refusal}\n".encode("utf-8", "replace"), "text/plain; charset=utf-8", status=refusal.status)
         except NotSavedError as error:
-            self._json({"error": str(error)}, HTTPStatus.INTERNAL_SERVER_ERROR)
+            is_stopped = self.server.session.stopped is not None
+            self._json({"error": str(error), "stopped": is_stopped}, HTTPStatus.INTERNAL_SERVER_ERROR)
         except SalaError as error:
             self._json({"error": str(error)}, HTTPStatus.BAD_REQUEST)
         except (ConnectionError, TimeoutError):
@@ -153,6 +155,8 @@ class Handler(BaseHTTPRequestHandler):
             return self._bytes(*self.server.static[path])
         if path in DOWNLOADS:
             return self._download(path)
+        if path == STATE:
+            return self._attach(path, "application/jsonl", [self.server.session.saved_state()])
         if path == "/api/items":
             return self._json(describe_items(self.server.session, self.server.title, self.server.run_id))
         if path == "/api/state":
@@ -176,14 +180,16 @@ class Handler(BaseHTTPRequestHandler):
     def _download(self, path: str) -> None:
         write, kind = DOWNLOADS[path]
         session = self.server.session
+        self._attach(path, kind, write(session.collection, session.snapshot()))
+
+    def _attach(self, path: str, kind: str, blocks: Iterable[bytes]) -> None:
         name = path.rpartition("/")[2]
         more = {"Content-Disposition": f'attachment; filename="{name}"', "Transfer-Encoding": "chunked"}
-        blocks = write(session.collection, session.snapshot())
         self._begin(HTTPStatus.OK, kind, None, more)
         if self.command != "HEAD":
             self._chunks(blocks)
 
-    def _chunks(self, blocks: Iterator[bytes]) -> None:
+    def _chunks(self, blocks: Iterable[bytes]) -> None:
         for block in blocks:
             if block:
                 self.wfile.write(b"%x\r\n" % len(block) + block + b"\r\n")

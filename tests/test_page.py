@@ -115,7 +115,7 @@ def test_the_page_in_a_browser(page: Any, tmp_path: Path) -> None:
 
 
 def test_what_was_not_saved_is_said_so_until_something_is(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(fd: int) -> None:
+    def full(fd: int, line: bytes) -> int:
         raise OSError(28, "No space left on device")
 
     def say(name: str, to: int, state: str) -> None:
@@ -124,7 +124,7 @@ def test_what_was_not_saved_is_said_so_until_something_is(page: Any, monkeypatch
         page.wait_for_selector(f'#saved[data-state="{state}"]')
 
     with monkeypatch.context() as disk:
-        disk.setattr(os, "fsync", full)
+        disk.setattr(os, "write", full)
         say("red-4.png", 0, "failed")
         assert page.inner_text("#saved") == "not saved" and "No space left" in page.inner_text("#toast")
         assert not tile(page, "red-4.png").locator(".mark").inner_text()

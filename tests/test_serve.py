@@ -88,13 +88,13 @@ def test_a_change_that_makes_no_sense_is_refused_with_a_sentence(session: Sessio
 def test_a_change_that_cannot_be_saved_is_no_refusal(
     session: Session, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(fd: int) -> None:
+    def full(fd: int, line: bytes) -> int:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as disk:
-        disk.setattr(os, "fsync", full)
+        disk.setattr(os, "write", full)
         answer = ask(port, "/api/act", {"do": "label", "items": [9], "to": 0})
-        assert answer.status == 500 and "No space left" in answer.json["error"]
+        assert answer.status == 500 and "No space left" in answer.json["error"] and not answer.json["stopped"]
     assert ask(port, "/api/act", {"do": "label", "items": [9], "to": 0}).json == {"saved": 1}
 
 
