@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from pages import open_session, row_of
+from pages import fail_once, full, open_session, row_of
 
 from sala.errors import SalaError
 from sala.journal import Journal, NotSavedError
@@ -144,21 +144,6 @@ def test_a_state_of_any_length_is_read_to_its_end(tmp_path: Path) -> None:
     last = Journal(tmp_path / "state")
     assert [event["checked"] for event in last.events] == [0, 1, 2]
     last.close()
-
-
-def full(*_: object) -> None:
-    raise OSError(28, "No space left on device")
-
-
-def fail_once(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    """The next such call finds the disk full, those after it do not."""
-    works = getattr(os, call)
-
-    def fails(*_: object) -> None:
-        monkeypatch.setattr(os, call, works)
-        full()
-
-    monkeypatch.setattr(os, call, fails)
 
 
 def test_a_crash_a_full_disk_and_then_a_label_leave_whole_lines(

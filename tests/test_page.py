@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from open_page import count, opened, page_opened, rename, settled, tile  # noqa: F401  (fixture)
-from pages import COLOURS, HOSTILE, draw, row_of
+from pages import COLOURS, HOSTILE, draw, fail_once, row_of
 
 from sala.downloads import to_csv
 from sala.projection import pool_map
@@ -115,19 +114,15 @@ def test_the_page_in_a_browser(page: Any, tmp_path: Path) -> None:
 
 
 def test_what_was_not_saved_is_said_so_until_something_is(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(fd: int, line: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
     def say(name: str, to: int, state: str) -> None:
         tile(page, name).click()
         page.keyboard.press(str(to + 1))
         page.wait_for_selector(f'#saved[data-state="{state}"]')
 
-    with monkeypatch.context() as disk:
-        disk.setattr(os, "write", full)
-        say("red-4.png", 0, "failed")
-        assert page.inner_text("#saved") == "not saved" and "No space left" in page.inner_text("#toast")
-        assert not tile(page, "red-4.png").locator(".mark").inner_text()
+    fail_once(monkeypatch, "fsync")
+    say("red-4.png", 0, "failed")
+    assert page.inner_text("#saved") == "not saved" and "No space left" in page.inner_text("#toast")
+    assert not tile(page, "red-4.png").locator(".mark").inner_text()
     page.fill("#new-name", "red")  # a refusal in between changes nothing of that
     page.click("#add-class button")
     page.wait_for_function("() => document.querySelector('#toast').textContent.includes('already')")
