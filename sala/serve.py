@@ -110,6 +110,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "sala", ""
     timeout = 60
+    disable_nagle_algorithm = True  # an answer is two writes, and the second would wait 40 ms for the first to be confirmed
 
     def do_GET(self) -> None:
         self._guarded(self._get)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -95,6 +96,7 @@ class Session:
         for group in collection.copies:
             self._first[list(group)] = group[0]
         self._change, self._fit = threading.Lock(), threading.Lock()
+        self._fitter = ThreadPoolExecutor(1)  # one thread for all fits: the C library keeps what each thread has freed
         self._in_force = InForce()
         for event in journal.events:
             self._in_force.take(event)
@@ -164,7 +166,7 @@ class Session:
             with self._change:
                 version, state, n_undo = self._version, self._state, self.n_events
             if self._snapshot is None or self._snapshot.version != version:
-                self._snapshot = self._fitted(version, state, n_undo)
+                self._snapshot = self._fitter.submit(self._fitted, version, state, n_undo).result()
                 self.history = [*self.history[-199:], self._summary(self._snapshot)]
             return self._snapshot
 
