@@ -16,8 +16,6 @@ import json
 import os
 import platform
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -28,9 +26,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from soak_server import Server, make_pool
 
-ROOT = Path(__file__).parent.parent
 NONE = -2
 GOALS = {"p95_ms": 50.0, "memory_growth": 0.10}
 KILLED_IN = 0.4  # the share of the corrections in which the kills are; the last life has the others
@@ -46,46 +43,6 @@ class Correction:
     life: int
     version: int
     seconds: float
-
-
-class Server:
-    """`sala serve`, started again after each kill."""
-
-    def __init__(self, folder: Path):
-        self.folder, self.bases = folder, list[int]()  # how many events the state had when each life began
-        self.start()
-
-    @property
-    def life(self) -> int:
-        return len(self.bases) - 1
-
-    def start(self) -> None:
-        command = [sys.executable, "-m", "sala", "serve", "labelled", "pool", "--port", "0", "--no-browser"]
-        command += ["--state", "state.jsonl", "--encoder", "features.npy"]
-        env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "SALA_CACHE": str(self.folder / "cache")}
-        with (self.folder / "stderr.txt").open("a") as errors:
-            self.process = subprocess.Popen(
-                command, cwd=self.folder, env=env, stdout=subprocess.PIPE, stderr=errors, text=True
-            )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line.startswith("http://127.0.0.1:"):
-            raise SystemExit(f"the server did not start:\n{(self.folder / 'stderr.txt').read_text()}")
-        self.port = int(line.split("/")[2].rpartition(":")[2])
-        self.bases.append(len((self.folder / "state.jsonl").read_bytes().splitlines()) - 1)
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.communicate()
-
-    def end(self) -> int:
-        self.process.send_signal(signal.SIGINT)
-        self.process.communicate()
-        return self.process.returncode
-
-    def resident_mb(self) -> float:
-        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
 
 
 class Client(threading.Thread):
@@ -109,25 +66,25 @@ class Client(threading.Thread):
             self.error = error
 
     def correct(self) -> None:
-        life = self.soak.server.life
+        life, port = self.soak.server.now
         image, to = self.random.choice(self.images), self.random.choice([NONE, *range(self.soak.options.classes)])
         try:
             begun = time.perf_counter()
-            answer = self.request(life, "/api/act", {"do": "label", "items": [image], "to": to})
+            answer = self.request(life, port, "/api/act", {"do": "label", "items": [image], "to": to})
             took = time.perf_counter() - begun
             self.done.append(Correction(self.number, image, to, life, answer["saved"], took))
             if self.random.random() < self.soak.options.refresh:
-                self.request(life, "/api/state")
+                self.request(life, port, "/api/state")
         except (OSError, http.client.HTTPException):
             if self.soak.is_up.is_set() and life == self.soak.server.life:
                 raise  # nobody killed it
             self.connection = None
 
-    def request(self, life: int, path: str, body: Any = None) -> Any:
+    def request(self, life: int, port: int, path: str, body: Any = None) -> Any:
         if self.connection is None or self.connected_to != life:
-            self.connection = http.client.HTTPConnection("127.0.0.1", self.soak.server.port, timeout=120)
+            self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
             self.connected_to = life
-        origin = f"http://127.0.0.1:{self.connection.port}"
+        origin = f"http://127.0.0.1:{port}"
         content = None if body is None else json.dumps(body).encode()
         headers = {} if body is None else {"Origin": origin, "Content-Type": "application/json"}
         self.connection.request("GET" if body is None else "POST", path, content, headers)
@@ -152,6 +109,10 @@ class Soak:
             Client(self, k, list(range(first + k * n_own, first + k * n_own + min(n_own, 1 + share // 2))), share)
             for k in range(options.clients)
         ]
+
+    def key(self, image: int) -> str:
+        """What the state calls it."""
+        return f"pool/{image - self.options.classes * 5:06d}.png"
 
     def n_done(self) -> int:
         return sum(len(client.done) for client in self.clients)
@@ -181,31 +142,15 @@ class Soak:
         self.is_up.set()
 
 
-def make_pool(folder: Path, n_images: int, n_classes: int, seed: int) -> None:
-    """Tiny images that all differ, and features in groups."""
-    rng = np.random.default_rng(seed)
-    names = [f"labelled/class-{c:02d}/{i}.png" for c in range(n_classes) for i in range(5)]
-    names += [f"pool/{i:06d}.png" for i in range(n_images)]
-    for i, name in enumerate(names):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8, 8), (i % 256, i // 256 % 256, i // 65536)).save(folder / name)
-    groups = np.concatenate([np.repeat(np.arange(n_classes), 5), rng.integers(0, n_classes * 5 // 4 + 1, n_images)])
-    means = 0.35 * rng.normal(size=(n_classes * 5 // 4 + 1, 1280))
-    np.save(folder / "features.npy", (means[groups] + rng.normal(size=(len(names), 1280))).astype(np.float32))
-    (folder / "features.txt").write_text("\n".join(names) + "\n")
-
-
-def problems(soak: Soak, state: Path) -> list[str]:
+def problems(soak: Soak, events: list[dict[str, Any]]) -> list[str]:
     """What was acknowledged and is not in the state, or is not where its version says."""
-    events = [json.loads(line) for line in state.read_bytes().splitlines()][1:]
-    first, found, taken = soak.options.classes * 5, [], set[int]()
+    found, taken = [], set[int]()
     for client in soak.clients:
         last = -1
         for done in client.done:
             at = soak.server.bases[done.life] + done.version - 1
-            key = f"pool/{done.image - first:06d}.png"
             to = "none" if done.to == NONE else f"folder/class-{done.to:02d}"
-            if at >= len(events) or (events[at]["items"], events[at]["to"]) != ([key], to):
+            if at >= len(events) or (events[at]["items"], events[at]["to"]) != ([soak.key(done.image)], to):
                 found.append(f"{done} is not event {at} of the state")
             if at <= last or at in taken:
                 found.append(f"{done} is out of order")
@@ -217,15 +162,12 @@ def problems(soak: Soak, state: Path) -> list[str]:
     return found
 
 
-def wrong_labels(soak: Soak, state: Path) -> list[str]:
+def wrong_labels(soak: Soak, events: list[dict[str, Any]]) -> list[str]:
     """Images whose label, as the server has it at the end, is not that of their last event."""
-    given = soak.clients[0].request(soak.server.life, "/api/state")["given"]
-    first = soak.options.classes * 5
-    last = {}
-    for event in [json.loads(line) for line in state.read_bytes().splitlines()][1:]:
-        row = first + int(event["items"][0].removeprefix("pool/").removesuffix(".png"))
-        last[row] = NONE if event["to"] == "none" else int(event["to"].rpartition("-")[2])
-    return [f"image {row} is {given[row]}, its last label was {to}" for row, to in last.items() if given[row] != to]
+    given = soak.clients[0].request(*soak.server.now, "/api/state")["given"]
+    last = {event["items"][0]: event["to"] for event in events}
+    labels = {soak.key(i): "none" if c == NONE else f"folder/class-{c:02d}" for i, c in enumerate(given)}
+    return [f"{key} is {labels[key]}, its last label was {to}" for key, to in last.items() if labels[key] != to]
 
 
 def growth(memory: list[tuple[int, float]], n_warm: int) -> tuple[float, float]:
@@ -245,7 +187,8 @@ def main() -> int:
         try:
             soak = Soak(server, options)
             soak.run()
-            wrong = problems(soak, folder / "state.jsonl") + wrong_labels(soak, folder / "state.jsonl")
+            events = [json.loads(line) for line in (folder / "state.jsonl").read_bytes().splitlines()[1:]]
+            wrong = problems(soak, events) + wrong_labels(soak, events)
             ended = server.end()
         finally:
             if server.process.poll() is None:
@@ -299,17 +242,14 @@ def measured(soak: Soak, wrong: list[str], seconds: float) -> dict[str, Any]:
 
 
 def tell(result: dict[str, Any]) -> None:
-    wrong = result["missing_or_out_of_order"]
-    rows = [
-        ("corrections acknowledged", f"{result['acknowledged']:,} in {result['lives']} lives of the server"),
-        ("missing or out of order", f"{len(wrong):,}"),
-        ("saving, ms", ", ".join(f"{name} {ms:g}" for name, ms in result["save_ms"].items())),
-        ("memory, MB", f"{result['memory_mb']['after_warm_up']:g} -> {result['memory_mb']['end']:g}"),
-        ("memory growth", f"{100 * result['memory_growth']:+.1f} %"),
-        ("all goals met", "yes" if result["passed"] else "NO"),
-    ]
-    for name, value in rows:
-        print(f"{name:26} {value}")
+    wrong, memory = result["missing_or_out_of_order"], result["memory_mb"]
+    print(f"corrections acknowledged   {result['acknowledged']:,} in {result['lives']} lives of the server")
+    print(f"missing or out of order    {len(wrong):,}")
+    print(f"saving, ms                 {', '.join(f'{name} {ms:g}' for name, ms in result['save_ms'].items())}")
+    print(
+        f"memory, MB                 {memory['after_warm_up']:g} -> {memory['end']:g} ({result['memory_growth']:+.1%})"
+    )
+    print(f"all goals met              {'yes' if result['passed'] else 'NO'}")
     for sentence in wrong[:5]:
         print(f"  {sentence}")
 

@@ -26,7 +26,7 @@ from sala import downloads
 from sala.errors import SalaError
 from sala.guard import HEADERS, Guard, Refusal, checked_length
 from sala.journal import NotSavedError
-from sala.messages import act, describe, describe_items, describe_map
+from sala.messages import StateAnswer, act, describe_items, describe_map, to_json
 from sala.pictures import FULL, THUMB, LazyMap, Pictures
 from sala.session import Session
 
@@ -54,6 +54,7 @@ class PageServer(ThreadingHTTPServer):
         self.session, self.title = session, title
         self.pictures, self.page_map = Pictures(session), LazyMap(session)
         self.run_id = secrets.token_hex(4)  # numbers of images are of this run: so are their addresses, and changes
+        self.state_answer = StateAnswer(session, self.run_id)
         self.static = static_files()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -110,7 +111,9 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "sala", ""
     timeout = 60
-    disable_nagle_algorithm = True  # an answer is two writes, and the second would wait 40 ms for the first to be confirmed
+    disable_nagle_algorithm = (
+        True  # an answer is two writes, and the second would wait 40 ms for the first to be confirmed
+    )
 
     def do_GET(self) -> None:
         self._guarded(self._get)
@@ -161,7 +164,7 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/api/items":
             return self._json(describe_items(self.server.session, self.server.title, self.server.run_id))
         if path == "/api/state":
-            return self._json(describe(self.server.session, self.server.run_id))
+            return self._bytes(self.server.state_answer.content(), "application/json")
         if path == "/api/map":
             return self._json(describe_map(self.server.page_map.points()))
         _, kind, number = [*path.split("/", 2), "", ""][:3]
@@ -217,7 +220,7 @@ class Handler(BaseHTTPRequestHandler):
         return content
 
     def _json(self, content: Any, status: HTTPStatus = HTTPStatus.OK) -> None:
-        self._bytes(json.dumps(content, separators=(",", ":")).encode(), "application/json", status=status)
+        self._bytes(to_json(content), "application/json", status=status)
 
     def _bytes(
         self, content: bytes, kind: str, more: dict[str, str] | None = None, status: HTTPStatus = HTTPStatus.OK
