@@ -19,7 +19,6 @@ from sala.cli_label import Encoder
 from sala.wording import counted, printable
 
 if TYPE_CHECKING:
-    from sala.journal import Journal
     from sala.serve import PageServer
     from sala.session import Session
 
@@ -65,18 +64,10 @@ def serve(
             threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
         _serve_until_asked(server)
         server.rest()
-    console.err.print(f"ended; your labels are in {_where(journal)}", markup=False)
-
-
-def _where(journal: Journal) -> Path:
-    """The state; a copy of what was saved, if another program took the file away or changed it."""
-    if journal.stopped is None:
-        return journal.path
-    place = journal.rescue()
-    console.warn(
-        f"{printable(str(journal.path))} is not what was saved there; go on with --state {printable(str(place))}"
-    )
-    return place
+        kept = journal.where()
+    if kept != place:
+        console.warn(f"{printable(str(place))} is not what was saved there; go on with --state {printable(str(kept))}")
+    console.err.print(f"ended; your labels are in {kept}", markup=False)
 
 
 def _tell(session: Session, place: Path) -> None:

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
+from sala.cache import cache_folder
 from sala.errors import SalaError
 from sala.events import HEADER, MAX_LINE, Event, InForce, decoded, encoded, is_header, parsed
 from sala.statelock import hold_path, is_same_file, lock_file
@@ -65,21 +66,29 @@ class Journal:
     def close(self) -> None:
         self._opened.close()
 
-    def rescue(self) -> Path:
-        """Write what was confirmed to a new file beside the state."""
-        for n in count(1):
-            place = self.path.with_name(f"{self.path.name}.rescued-{n}")
-            try:
-                with open(place, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-                    file.write(self._content)
-                    file.flush()
-                    os.fsync(file.fileno())
-                return place
-            except FileExistsError:
-                continue
-            except OSError as error:
-                raise NotSavedError(f"{printable(str(place))} cannot be written ({error.strerror or error})") from None
-        raise AssertionError
+    def where(self) -> Path:
+        """Where all that was confirmed is: the state, or a new file if the state is not what it should be any more."""
+        try:
+            self._check(len(self._content))
+        except NotSavedError:
+            return self._rescue()
+        return self.path
+
+    def _rescue(self) -> Path:
+        """Write a new file beside the state, or in the cache where the folder is gone or full."""
+        for folder in (self.path.parent, cache_folder()):
+            for n in count(1):
+                place = folder / f"{self.path.name}.rescued-{n}"
+                try:
+                    write_new(place, self._content)
+                    return place
+                except FileExistsError:
+                    continue
+                except OSError:
+                    break
+        raise NotSavedError(
+            f"what was saved in {self._name} can be written nowhere: {len(self._content):,} bytes are lost"
+        )
 
     @property
     def _name(self) -> str:
@@ -100,6 +109,10 @@ class Journal:
         """The file as it was, on disk; else nobody knows what it holds, and nothing more is written to it."""
         why = error.strerror or error
         try:
+            if os.fstat(self._fd).st_size < len(
+                self._content
+            ):  # another program cut it: to lengthen it would put zeros there
+                raise error
             os.ftruncate(self._fd, len(self._content))
             os.fsync(self._fd)
         except OSError:
@@ -198,6 +211,19 @@ def _check_kind(found: os.stat_result, path: Path) -> None:
         raise SalaError(
             f"{printable(str(path))} has more than the {MAX_BYTES >> 20} MiB that a state may have; choose another --state"
         )
+
+
+def write_new(place: Path, content: bytes | bytearray) -> None:
+    """A file of the user's own that was not there before, whole or not at all."""
+    fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(fd, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(fd)
+    except OSError:
+        place.unlink()
+        raise
 
 
 def _sync_folder(folder: Path) -> None:

@@ -76,7 +76,7 @@ def test_bodies_are_bounded(port: int) -> None:
     {"do": "label", "items": [True], "to": 0}, {"do": "label", "items": [5], "to": 2}, {"do": "label", "items": [5], "to": -1},
     {"do": "add", "name": 5}, {"do": "add", "name": "../x"}, {"do": "add", "name": "red"},
     {"do": "rename", "class": 9, "name": "x"},
-    {"do": "undo"},
+    {"do": "undo"}, {"do": "undo", "version": 1}, {"do": "undo", "version": "1"}, {"do": "undo", "version": None},
 ])  # fmt: skip
 def test_a_change_that_makes_no_sense_is_refused_with_a_sentence(session: Session, port: int, body: Any) -> None:
     answer = ask(port, "/api/act", body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -118,6 +119,42 @@ def test_a_second_command_is_refused_and_what_was_confirmed_is_written_beside_th
     assert stat.S_IMODE(rescued[0].stat().st_mode) == 0o600 and not state.exists()
 
 
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_session_that_ends_says_where_its_changes_are(session: Session, fault: Callable[[Path], None]) -> None:
+    """Also where no change was tried after the fault."""
+    journal = session._journal
+    session.label([20], to=NONE)
+    before = journal.path.read_bytes()
+    assert journal.where() == journal.path
+    fault(journal.path)
+    assert journal.where() != journal.path and journal.where().read_bytes() == before
+
+
+def test_where_the_whole_folder_is_gone_changes_are_kept_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    journal = Journal(tmp_path / "folder" / "state")
+    journal.append({"do": "add", "name": "owl"})
+    shutil.rmtree(tmp_path / "folder")
+    assert journal.where().read_bytes() == journal.content
+    journal.close()
+
+
+def test_what_another_program_cut_is_not_lengthened_again(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that fails is taken back by cutting the file, which would fill a shorter one up with zeros."""
+
+    def fails(fd: int, line: bytes) -> int:
+        empty(session._journal.path)
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "write", fails)
+        with pytest.raises(NotSavedError):
+            session.label([20], to=NONE)
+    with pytest.raises(NotSavedError):
+        session.label([20], to=NONE)
+    assert session._journal.path.read_bytes() == b""
+
+
 # -- one server at a time
 
 
@@ -160,13 +197,14 @@ def test_without_its_lock_file_the_state_is_locked_still(tmp_path: Path, monkeyp
     journal.close()
 
 
-def test_a_normal_end_leaves_no_lock_file_and_a_kill_no_lock(folders: tuple[Path, Path]) -> None:
-    cache = Path(os.environ["SALA_CACHE"])
-    before = len(locks(cache))
+def test_a_normal_end_leaves_no_lock_file_and_a_kill_no_lock(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SALA_CACHE", str(tmp_path / "cache"))
     for ending in (signal.SIGKILL, signal.SIGINT):  # what the first leaves is taken over, and removed
         process, _ = start(folders, "--port", "0")
         end(process, ending)
-    assert len(locks(cache)) == before
+    assert locks(tmp_path / "cache") == []
     assert {path.name for path in folders[1].parent.iterdir() if path.is_file()} == {
         "features.npy", "features.txt", f"{folders[1].name}.sala.jsonl",
     }  # fmt: skip
