@@ -128,16 +128,17 @@ def test_an_altered_state_opens_and_works_or_is_refused(
                 continue
             raise
         n_opened += 1
-        use(Session(TOY, FEATURES, journal))
+        use(journal)
         journal.close()
     assert sentences and (n_opened or kind is edit_lines)
     assert all(str(tmp_path / "state") in sentence and "\n" not in sentence for sentence in sentences)
 
 
-def use(session: Session) -> None:
+def use(journal: Journal) -> None:
     """All that a page does."""
+    session = Session(TOY, FEATURES, journal)
     before = session.snapshot()
-    assert len(before.names) == len(TOY.classes) + session._in_force.n_added
+    assert len(before.names) == len(TOY.classes) + sum(event["do"] == "add" for event in journal.events)
     assert before.given.min() >= NONE and before.given.max() < len(before.names)
     session.label([7], to=NONE)
     while session.n_events:

@@ -69,7 +69,7 @@ function drawTabs() {
 function drawBar() {
   bar.draw(typed);
   grid.below = bar.covers;
-  $("#scroller").style.setProperty("--below", `${bar.covers}px`);
+  if (bar.covers) $("#scroller").style.setProperty("--below", `${bar.covers}px`); // it stays, so that nothing jumps at the end
   $("#scroller").setAttribute("aria-activedescendant", state.cursor === null ? "" : `image${state.cursor}`);
 }
 
