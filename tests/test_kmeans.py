@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import reference
 import torch
-from tasks import as_tensor, gradients_agree, lists, on_features, random_task
+from tasks import as_tensor, gradients_agree, lists, on_features, random_task, with_gradients
 from torch.testing import assert_close
 
 from sala.backbones import build_backbone
@@ -135,7 +135,9 @@ def test_equal_distances_have_no_shape_even_after_rounding() -> None:
 def test_a_small_radius_gives_no_broken_gradient(radius: float, scale: float) -> None:
     task = random_task(n_way=5, d=64, n_unlabeled=25, dtype=torch.float32)
     points = [(scale * part.abs()).requires_grad_() for part in (task.support, task.unlabeled, task.query)]
-    method = on_features("soft-kmeans-cluster", d=64, dtype=torch.float32, distractor_radius=radius)
+    method = with_gradients(
+        on_features("soft-kmeans-cluster", d=64, dtype=torch.float32, distractor_radius=radius)
+    )
     method.logits(Task(points[0], task.labels, points[1], points[2], 5)).log_softmax(-1)[:, 0].sum().backward()
     assert all(torch.isfinite(point.grad).all() for point in points)
 
@@ -145,7 +147,7 @@ def test_equal_distances_are_no_problem_for_the_mask(unlabeled: list[list[float]
     support = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
     points = torch.tensor(unlabeled).requires_grad_()
     task = Task(support, torch.tensor([0, 1]), points, support, 2)
-    logits = on_features("masked-soft-kmeans", d=2, dtype=torch.float32).logits(task)
+    logits = with_gradients(on_features("masked-soft-kmeans", d=2, dtype=torch.float32)).logits(task)
     logits.sum().backward()
     assert torch.isfinite(logits).all()
     assert torch.isfinite(points.grad).all()

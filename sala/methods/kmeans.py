@@ -29,6 +29,7 @@ class SoftKMeans(Method):
     """
 
     paper = "Ren et al., ICLR 2018"
+    batched = True
 
     def __init__(self, backbone: Backbone, *, flow: bool = False):
         super().__init__(backbone)
@@ -58,6 +59,7 @@ class SemiInference(SoftKMeans):
     (test_semi_inference_trains_as_the_prototypical_network); which of them is kept is decided by its own validation.
     """
 
+    batched = True
     trains_on_unlabeled = False
 
     def __init__(self, backbone: Backbone):
@@ -80,6 +82,7 @@ class SoftKMeansCluster(Method):
     """
 
     paper = "Ren et al., ICLR 2018"
+    batched = True
 
     def __init__(
         self,
@@ -147,6 +150,7 @@ class MaskedSoftKMeans(Method):
     """
 
     paper = "Ren et al., ICLR 2018"
+    batched = True
 
     def __init__(self, backbone: Backbone, *, squared_mask: bool = False):
         super().__init__(backbone)
