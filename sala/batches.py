@@ -86,7 +86,9 @@ def _why_not(method: Method, tasks: Task, alone: list[Answers]) -> str | None:
     except Exception as error:  # it works on single tasks, and its author reads why it does not on a batch
         return f"a batch of tasks fails ({type(error).__name__}: {error})"
     # of five tasks one may differ by chance, where rounding decides which points are selected
-    return f"{n} of {len(alone)} tasks get other answers in a batch than alone" if n > (len(alone) >= N_COMPARED) else None
+    return (
+        f"{n} of {len(alone)} tasks get other answers in a batch than alone" if n > (len(alone) >= N_COMPARED) else None
+    )
 
 
 def n_different(one: list[Answers], other: list[Answers]) -> int:

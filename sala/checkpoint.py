@@ -13,7 +13,7 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from sala.errors import SalaError
+from sala.errors import SalaError, writing
 
 
 def save_checkpoint(
@@ -54,7 +54,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def write_atomically(path: Path, content: bytes, previous: Path | None = None) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("wb") as file:
+        with writing(path), partial.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

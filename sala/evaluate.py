@@ -121,9 +121,10 @@ def evaluate(
 
 
 def _check_fits(method: Method, store: ImageStore) -> None:
-    if method.image_shape not in (None, store.image_shape):
+    shape = method.image_shape
+    if shape is not None and shape != store.image_shape:
         raise SalaError(
-            f"{type(method).__name__} takes images [H, W, C] = {list(method.image_shape or ())}, and {store.name} has "
+            f"{type(method).__name__} takes images [H, W, C] = {list(shape)}, and {store.name} has "
             f"{list(store.image_shape)}; build its backbone for store.image_shape, or load the dataset in that size"
         )
 

@@ -10,7 +10,6 @@ results/         evaluations, with their per-episode accuracies
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -33,7 +32,7 @@ from sala.evaluate import Embeddings, evaluate
 from sala.methods import METHODS, Method, build_method, plugins
 from sala.ranks import ALONE, LostOthers, Ranks
 from sala.runconfig import RunConfig, read_config
-from sala.runlog import RunLog, forget_after, manifest
+from sala.runlog import RunLog, forget_after, manifest, recorded_hash
 from sala.sampler import EpisodeSampler, fixed_sampler
 from sala.train import Record, TrainState, train
 
@@ -126,7 +125,7 @@ def resume_run(folder: Path | str, watch: Watch | None = None, ranks: Ranks = AL
     if plugins.is_file(config.method):
         plugins.check_known(config.method)
     store = config.open_store(watch.on_data)
-    recorded = _recorded_hash(folder)
+    recorded = recorded_hash(folder)
     if store.content_hash != recorded:
         raise SalaError(
             f"the run {folder} was started on other data (hash {recorded[:12]}, now {store.content_hash[:12]}); "
@@ -156,16 +155,6 @@ def _restore_newest(folder: Path, method: Method, state: TrainState, watch: Watc
         else:
             return _restore(path, tensors, note, method, state)
     return None
-
-
-def _recorded_hash(folder: Path) -> str:
-    path = folder / "manifest.json"
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["data_hash"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise SalaError(
-            f"{path} is missing or damaged, and without it the data of the run is not known; restore it, or start a new run"
-        ) from None
 
 
 def _train(

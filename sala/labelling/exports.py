@@ -17,7 +17,7 @@ from xml.sax.saxutils import quoteattr
 from PIL import Image
 
 from sala.data.files import IMAGE_FORMATS
-from sala.errors import SalaError
+from sala.errors import SalaError, writing
 from sala.labelling.folders import NO_CLASS, as_text
 from sala.labelling.rows import NONE_OF_THESE, Row
 from sala.names import FORMATS
@@ -56,7 +56,7 @@ def written_whole(path: Path) -> Iterator[TextIO]:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("w", encoding="utf-8", newline="") as file:
+        with writing(path), partial.open("w", encoding="utf-8", newline="") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

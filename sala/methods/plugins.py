@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sala.cache import cache_folder
-from sala.errors import SalaError
+from sala.errors import SalaError, writing
 from sala.methods.base import Method
 
 
@@ -99,7 +99,8 @@ def remember(name: str) -> None:
     trusted[str(path.resolve())] = _digest(path)
     _registry().parent.mkdir(parents=True, exist_ok=True)
     partial = _registry().with_name(f".trusted-methods.{os.getpid()}.partial")
-    partial.write_text(json.dumps(trusted, indent=1), encoding="utf-8")
+    with writing(_registry()):
+        partial.write_text(json.dumps(trusted, indent=1), encoding="utf-8")
     os.replace(partial, _registry())
 
 
