@@ -22,6 +22,7 @@ from sala.stages import PseudoLabels
 
 N_COMPARED = 5  # tasks
 OF_SPREAD, OF_SIZE = 1e-3, 1e-5  # what is rounding: shares of the range of a task's class scores and of their size
+_TENSORS = ("support", "labels", "unlabeled", "query")
 _TOLD: WeakSet[type[Method]] = WeakSet()
 
 
@@ -53,17 +54,13 @@ def takes_batches(method: Method, tasks: Task) -> bool:
     with torch.random.fork_rng(devices=devices):  # a method that draws numbers finds its generator as it was
         alone = [answers_of(method, task_of(tasks, i)) for i in range(n)]
         again = [answers_of(method, task_of(tasks, i)) for i in range(n)]
-        reason = None
         if n_different(alone, again):
-            reason = "its answers are random, so that they cannot be compared with those for a batch"
+            reason: str | None = "its answers are random, so that they cannot be compared with those for a batch"
         else:
             reason = _why_not(method, replace(tasks, **{name: getattr(tasks, name)[:n] for name in _TENSORS}), alone)
     if reason is not None:
         _tell(method, reason)
     return reason is None
-
-
-_TENSORS = ("support", "labels", "unlabeled", "query")
 
 
 def task_of(tasks: Task, i: int) -> Task:

@@ -40,8 +40,7 @@ def check_labels(labels: Tensor, n_way: int) -> None:
             f"{list(labels.shape)}; sala.make_task converts them"
         )
     wanted = set(range(n_way))
-    rows = labels.tolist() if labels.ndim > 1 else [labels.tolist()]
-    for row in rows if labels.ndim <= 2 else labels.flatten(0, -2).tolist():
+    for row in labels.flatten(0, -2).tolist() if labels.ndim > 1 else [labels.tolist()]:
         if set(row) != wanted:
             raise SalaError(
                 f"labels are 0 to n_way - 1 = {n_way - 1}, each with at least one support image; got "

@@ -16,6 +16,7 @@ from sala.data import ImageStore
 from sala.episode import Episode, Task
 from sala.errors import SalaError, at_least
 from sala.methods import Method
+from sala.methods.base import image_shape_of
 from sala.methods.entry import trusted
 from sala.protocol import EpisodeShape
 from sala.ranks import ALONE, Ranks
@@ -121,7 +122,7 @@ def evaluate(
 
 
 def _check_fits(method: Method, store: ImageStore) -> None:
-    shape = method.image_shape
+    shape = image_shape_of(method)
     if shape is not None and shape != store.image_shape:
         raise SalaError(
             f"{type(method).__name__} takes images [H, W, C] = {list(shape)}, and {store.name} has "

@@ -166,6 +166,15 @@ def test_a_method_that_embeds_in_its_own_way_decides_about_its_images() -> None:
     assert method.classify(small).shape == (6, 3)
 
 
+def test_functions_of_a_method_may_have_further_arguments() -> None:
+    class Own(Method):
+        def logits(self, task: Task, temperature: float = 1.0) -> Tensor:
+            return task.query[..., : task.n_way] / temperature
+
+    method, task = Own(sala.Identity(6)).eval(), random_task()
+    assert torch.equal(method.logits(task, temperature=2.0), method.logits(task) / 2)
+
+
 def test_a_method_without_logits_is_told_what_to_write() -> None:
     class Nothing(Method):
         pass

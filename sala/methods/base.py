@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -72,25 +72,25 @@ class Method(nn.Module):
         """What `player` minimises on a task of images: the mean cross-entropy of the queries."""
         return cross_entropy(checked_logits(self.classify(task), task, self), query_labels)
 
-    def check_images(self, task: Task) -> None:
+    def _check_images(self, task: Task, *_: Any, **__: Any) -> None:
         """Refuse a task whose images do not fit the backbone."""
         checks.check_task(task)
         self._check_place(task, is_image=True)
         if isinstance(self.backbone, Identity):
             checks.check_features(task, self.backbone.out_dim, None, "Identity")
-        elif (shape := self.image_shape) is not None:
+        elif (shape := image_shape_of(self)) is not None:
             checks.check_images(task, shape)
 
-    def check_embedded(self, task: Task) -> None:
+    def _check_embedded(self, task: Task, *_: Any, **__: Any) -> None:
         """Refuse a task whose points are not embeddings of this method's width."""
         checks.check_task(task)
         is_own = type(self).embed is not Method.embed or type(self).embed_images is not Method.embed_images
         width = None if is_own else self.backbone.out_dim
-        checks.check_features(task, width, self.image_shape, "logits")
+        checks.check_features(task, width, image_shape_of(self), "logits")
         self._check_place(task)
 
-    def check_loss(self, task: Task, query_labels: Tensor, player: str = "") -> None:
-        self.check_images(task)
+    def _check_loss(self, task: Task, query_labels: Tensor, *_: Any, **__: Any) -> None:
+        self._check_images(task)
         checks.check_query_labels(task, query_labels)
 
     def _check_place(self, task: Task, *, is_image: bool = False) -> None:
@@ -104,11 +104,6 @@ class Method(nn.Module):
                 f"a task is on the device and of the dtype of the weights, {weight.device} {weight.dtype}; got "
                 f"{points.device} {points.dtype}; convert it, or move it with task.to(method.device)"
             )
-
-    @property
-    def image_shape(self) -> tuple[int, int, int] | None:
-        """[H, W, C] of the images that it takes; None where its own `embed_images` decides."""
-        return self.backbone.image_shape if type(self).embed_images is Method.embed_images else None
 
     def prepare(self, task: Task) -> None:
         """Called once, before the first step, with the images of the first episode: a place for what depends on data."""
@@ -159,6 +154,11 @@ class Method(nn.Module):
 
 
 guard(Method)
+
+
+def image_shape_of(method: Method) -> tuple[int, int, int] | None:
+    """[H, W, C] of the images that a method takes; None where its own `embed_images` decides."""
+    return method.backbone.image_shape if type(method).embed_images is Method.embed_images else None
 
 
 def map_points(task: Task, function: Callable[[Tensor], Tensor]) -> Task:

@@ -15,12 +15,12 @@ import torch
 
 # function -> the method's own check of its arguments
 ENTRIES = {
-    "classify": "check_images",
-    "embed": "check_images",
-    "loss": "check_loss",
-    "logits": "check_embedded",
-    "pseudo_labels": "check_embedded",
-    "answers": "check_embedded",
+    "classify": "_check_images",
+    "embed": "_check_images",
+    "loss": "_check_loss",
+    "logits": "_check_embedded",
+    "pseudo_labels": "_check_embedded",
+    "answers": "_check_embedded",
 }
 ANSWERS = ("classify", "logits", "pseudo_labels", "answers")
 _INSIDE: ContextVar[object] = ContextVar("the method that is at work", default=None)
