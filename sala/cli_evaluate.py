@@ -11,10 +11,9 @@ import typer
 from rich.markup import escape
 
 from sala import console
+from sala.cli_data import MovedRoot
 from sala.cli_train import Distractors, Shots, Ways, with_numbers
 from sala.errors import SalaError
-
-Root = Annotated[Path | None, typer.Option(help="Where the data of the run is now, if it has moved.")]
 
 
 def evaluate(
@@ -31,7 +30,7 @@ def evaluate(
     method: Annotated[
         str | None, typer.Option(help="path/to/file.py:Class again, for a run of your own method.")
     ] = None,
-    root: Root = None,
+    root: MovedRoot = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print everything as JSON, with per-episode accuracies.")
     ] = False,
@@ -75,7 +74,7 @@ def compare(
     distractors: Distractors = None,
     unlabeled: Annotated[int | None, typer.Option(help="Unlabelled images per class (H).")] = None,
     queries: Annotated[int | None, typer.Option(help="Query images per class.")] = None,
-    root: Root = None,
+    root: MovedRoot = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Test several runs on the same episodes: a table with the paired difference of each against the first.

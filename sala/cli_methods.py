@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sala import console
-from sala.cli_evaluate import Root
+from sala.cli_data import MovedRoot
 from sala.errors import SalaError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def samples(
     images: Annotated[int, typer.Option(help="Made-up images in a row, at most.")] = 12,
     split: Annotated[str, typer.Option(help="test, val or train: whose classes.")] = "test",
     weights: Annotated[str, typer.Option(help="best (by validation) or last.")] = "best",
-    root: Root = None,
+    root: MovedRoot = None,
     scale: Annotated[int, typer.Option(help="Enlarge the picture so many times.", min=1, max=32)] = 3,
     out: Annotated[Path | None, typer.Option(help="Where the PNG goes; RUN/samples.png by default.")] = None,
 ) -> None:
