@@ -13,7 +13,8 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from sala.errors import SalaError
+from sala.errors import SalaError, writing
+from sala.partial import partial_file, remove_stale
 
 
 def save_checkpoint(
@@ -52,28 +53,26 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def write_atomically(path: Path, content: bytes, previous: Path | None = None) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
+    remove_stale(path.parent)
+    with partial_file(path) as partial:
+        with writing(path), partial.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         if previous is not None and path.exists():
             _keep(path, previous)
         os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _keep(path: Path, previous: Path) -> None:
     """A second name for the file, so that there is no moment without the first; where there are no links, a new name."""
-    link = previous.with_name(f".{previous.name}.{os.getpid()}.partial")
-    try:
-        os.link(path, link)
-    except OSError:
-        os.replace(path, previous)
-    else:
-        os.replace(link, previous)
+    with partial_file(previous) as link:
+        try:
+            os.link(path, link)
+        except OSError:
+            os.replace(path, previous)
+        else:
+            os.replace(link, previous)
 
 
 def write_json(path: Path, content: Any) -> None:

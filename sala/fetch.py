@@ -66,7 +66,7 @@ def fetch(downloads: tuple[Download, ...], base_url: str, folder: Path, progress
                 _fetch_file(download, f"{base_url.rstrip('/')}/{download.name}", folder, progress)
     except OSError as error:
         raise SalaError(
-            f"{error.filename or folder} cannot be written ({error.strerror}); choose another --out"
+            f"{error.filename or folder} cannot be written ({error.strerror}); make room there, or choose another --out"
         ) from None
 
 
