@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from sala.checks import check_range, check_task
-from sala.data.files import flatten
+from sala.data.images import to_mode
 from sala.episode import Task
 from sala.errors import SalaError
 
@@ -109,7 +109,7 @@ def _array(images: Any, name: str) -> np.ndarray[Any, np.dtype[Any]]:
 
 def _from_pillow(images: Sequence[Image.Image]) -> list[np.ndarray[Any, np.dtype[Any]]]:
     is_grey = all(image.mode in GREY or image.mode.startswith("I;") for image in images)
-    return [np.asarray(flatten(image, "L" if is_grey else "RGB")) for image in images]
+    return [np.asarray(to_mode(image, "L" if is_grey else "RGB")) for image in images]
 
 
 def _channels_first(images: Tensor, name: str) -> Tensor:  # [n, H, W, C] or [n, C, H, W] -> [n, C, H, W]

@@ -15,7 +15,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
-from sala import cli, runconfig, runs
+from sala import cli, runconfig
 from sala.data import ImageStore
 from sala.data.store import ClassEntry, Source, build_store
 from sala.errors import SalaError
@@ -263,7 +263,7 @@ def test_resume_takes_a_changed_method_file_when_it_is_named(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such lock")
 def test_a_second_training_in_the_same_folder_is_refused(run: Path, refused: Callable[..., str]) -> None:
-    with runs._alone(run):
+    with runfolder.alone(run):
         assert "another training is writing into" in refused("train", "--resume", run)
 
 
