@@ -13,8 +13,11 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
+from sala.data.files import read_bounded
 from sala.errors import SalaError, writing
 from sala.partial import partial_file, remove_stale
+
+MAX_BYTES = 4 << 30  # of one file of tensors
 
 
 def save_checkpoint(
@@ -43,7 +46,9 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and note; OSError, or ValueError if it is no such file. It is read in one go: a training may replace it at any
     moment."""
-    content = path.read_bytes()
+    if not path.exists():
+        raise FileNotFoundError(path)
+    content = read_bounded(path, MAX_BYTES)
     try:
         tensors = from_bytes(content)  # which checks lengths and offsets
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])

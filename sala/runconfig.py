@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from sala.data import ImageStore, load_dataset
+from sala.data.files import read_text
 from sala.errors import SalaError, at_least
 from sala.protocol import Budget, EpisodeShape, Protocol
 from sala.train import TrainConfig
@@ -134,7 +135,7 @@ def read_config(folder: Path | str) -> RunConfig:
             f"package: {', '.join(shipped_runs())}"
         )
     try:
-        return RunConfig.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return RunConfig.from_json(json.loads(read_text(path)))
     except OtherVersion as error:
         raise SalaError(
             f"{path} was made by another version of sala: {error}; use the version that manifest.json names, or train again"

@@ -14,6 +14,7 @@ from typing import Any
 from sala import kernels
 from sala.checkpoint import write_atomically
 from sala.data import ImageStore
+from sala.data.files import read_text
 from sala.errors import SalaError, writing
 from sala.train import Record
 
@@ -59,7 +60,7 @@ class RunLog:
 def read_metrics(folder: Path | str) -> list[dict[str, Any]]:
     """The lines of metrics.jsonl."""
     path = Path(folder) / "metrics.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+    return [json.loads(line) for line in read_text(path).splitlines()] if path.is_file() else []
 
 
 def forget_after(path: Path, episode: int) -> None:
@@ -78,8 +79,8 @@ def recorded_hash(folder: Path) -> str:
     """Of the data that a run was started on."""
     path = folder / "manifest.json"
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["data_hash"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return str(json.loads(read_text(path))["data_hash"])
+    except (SalaError, ValueError, KeyError, TypeError, RecursionError):
         raise SalaError(
             f"{path} is missing or damaged, and without it the data of the run is not known; restore it, or start a new run"
         ) from None

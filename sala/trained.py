@@ -13,6 +13,7 @@ from typing import Any
 from sala.backbones import build_backbone
 from sala.checkpoint import load_checkpoint, write_json
 from sala.data import ImageStore
+from sala.data.files import read_text
 from sala.errors import SalaError
 from sala.evaluate import Embeddings, Result, evaluate
 from sala.methods import METHODS, Method, build_method, method_class, method_options, plugins
@@ -147,7 +148,7 @@ def stored_result(
     if not path.is_file() or not trained.is_file() or path.stat().st_mtime < trained.stat().st_mtime:
         return None
     try:
-        result = Result.from_json(json.loads(path.read_text(encoding="utf-8")))
+        result = Result.from_json(json.loads(read_text(path)))
         is_whole = len(result.accuracies) == n_episodes and all(0 <= share <= 1 for share in result.accuracies)
     except (OSError, ValueError, KeyError, TypeError, RecursionError, SalaError):
         return None  # damaged, or of another version: it is measured again

@@ -15,7 +15,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
-from sala import cli, runconfig
+from sala import cli, runconfig, runfolder
 from sala.data import ImageStore
 from sala.data.store import ClassEntry, Source, build_store
 from sala.errors import SalaError

@@ -134,13 +134,15 @@ def open_regular(path: Path) -> BinaryIO:
 def read_bounded(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
     """The bytes of a file that is neither a device nor larger than it has reason to be."""
     with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise SalaError(
+                f"{printable(str(path))} is larger than {limit >> 20} MiB, too large for its kind; get another"
+            )
         try:
-            content = file.read(limit + 1)
+            return file.read(size + 1)
         except OSError as error:
             raise unreadable(printable(str(path)), error) from None
-    if len(content) > limit:
-        raise SalaError(f"{printable(str(path))} is larger than {limit >> 20} MiB, too large for its kind; get another")
-    return content
 
 
 def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.data.files import unreadable
+from sala.data.files import open_regular, unreadable
 
 Images = NDArray[np.uint8]  # [n, image_size, image_size, channels]
 Features = NDArray[np.float32]  # [n, d]
@@ -32,11 +32,16 @@ class Encoder(Protocol):
 
 def file_hash(path: Path) -> str:
     """sha256 of a file's content."""
-    digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
+        with open_regular(path) as file:
+            return content_hash(file).hex()
     except OSError as error:
         raise unreadable(path, error) from None
-    return digest.hexdigest()
+
+
+def content_hash(file: BinaryIO) -> bytes:
+    """sha256 of what an open file holds."""
+    digest = hashlib.sha256()
+    while chunk := file.read(1 << 20):
+        digest.update(chunk)
+    return digest.digest()

@@ -8,14 +8,13 @@ the embedding goes on without it, and a warning says so.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import threading
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,14 +88,6 @@ class FeatureCache:
                 self.close()
                 return None
             return row
-
-
-def content_hash(file: BinaryIO) -> bytes:
-    """sha256 of what an open file holds."""
-    digest = hashlib.sha256()
-    while chunk := file.read(1 << 20):
-        digest.update(chunk)
-    return digest.digest()
 
 
 def _key(path: Path) -> str:

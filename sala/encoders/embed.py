@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from sala.data.files import MAX_MEMBER_BYTES, open_regular
 from sala.data.images import decode
-from sala.encoders.base import Encoder, Features
-from sala.encoders.cache import FeatureCache, content_hash
+from sala.encoders.base import Encoder, Features, content_hash
+from sala.encoders.cache import FeatureCache
 from sala.encoders.ready import ReadyFeatures
 from sala.encoders.workers import BATCH, batch_size, in_workers, is_thread_safe, one_thread_each
 from sala.errors import SalaError

@@ -39,6 +39,11 @@ def open_encoder(which: str | Path | Encoder = "lite0") -> Encoder:
     raise SalaError(f"{path} is of no known kind; an encoder is a run folder or a file in .onnx, .pt or .npy")
 
 
+def is_ours(which: str) -> bool:
+    """Whether it is the name of an encoder that comes with sala or its extras, and no file or folder."""
+    return which in LITE or (which in shipped_runs() and not Path(which).exists())
+
+
 def _missing(path: Path) -> SalaError:
     """For what is no name of ours: a path, by its looks, or a mistyped name."""
     shown = printable(str(path))
@@ -86,7 +91,9 @@ class RunEncoder:
         self.method = load(folder)
         assert self.method.backbone.image_shape is not None
         self.image_size, _, channels = self.method.backbone.image_shape
-        self.mode = {1: "L", 3: "RGB"}[channels]
+        if channels not in (1, 3):
+            raise SalaError(f"{folder} was trained on images of {channels} channels; an encoder takes 1 or 3")
+        self.mode = "L" if channels == 1 else "RGB"
         weights = next(path for name in ("best", "last") if (path := folder / f"{name}.safetensors").is_file())
         self.is_of_letters = read_config(folder).protocol.dataset in LETTERS
         self.name = folder.name
