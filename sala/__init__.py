@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sala.runconfig import RunConfig
     from sala.runs import resume_run, start_run
     from sala.sampler import EpisodeSampler
+    from sala.tasks import make_task
     from sala.train import TrainConfig, train
     from sala.trained import load
 
@@ -50,6 +51,7 @@ __all__ = [
     "evaluate",
     "load",
     "load_dataset",
+    "make_task",
     "resume_run",
     "start_run",
     "train",
@@ -66,6 +68,7 @@ _NAMES = {
     "runconfig": ("RunConfig",),
     "runs": ("resume_run", "start_run"),
     "sampler": ("EpisodeSampler",),
+    "tasks": ("make_task",),
     "train": ("TrainConfig", "train"),
     "trained": ("load",),
 }  # by the module that has them

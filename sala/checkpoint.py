@@ -13,7 +13,11 @@ from safetensors.torch import load as from_bytes
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
-from sala.errors import SalaError
+from sala.data.files import read_bounded
+from sala.errors import SalaError, writing
+from sala.partial import partial_file, remove_stale
+
+MAX_BYTES = 4 << 30  # of one file of tensors
 
 
 def save_checkpoint(
@@ -42,7 +46,9 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and note; OSError, or ValueError if it is no such file. It is read in one go: a training may replace it at any
     moment."""
-    content = path.read_bytes()
+    if not path.exists():
+        raise FileNotFoundError(path)
+    content = read_bounded(path, MAX_BYTES)
     try:
         tensors = from_bytes(content)  # which checks lengths and offsets
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
@@ -52,28 +58,26 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def write_atomically(path: Path, content: bytes, previous: Path | None = None) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
+    remove_stale(path.parent)
+    with partial_file(path) as partial:
+        with writing(path), partial.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         if previous is not None and path.exists():
             _keep(path, previous)
         os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _keep(path: Path, previous: Path) -> None:
     """A second name for the file, so that there is no moment without the first; where there are no links, a new name."""
-    link = previous.with_name(f".{previous.name}.{os.getpid()}.partial")
-    try:
-        os.link(path, link)
-    except OSError:
-        os.replace(path, previous)
-    else:
-        os.replace(link, previous)
+    with partial_file(previous) as link:
+        try:
+            os.link(path, link)
+        except OSError:
+            os.replace(path, previous)
+        else:
+            os.replace(link, previous)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -27,6 +27,7 @@ app = typer.Typer(
 Root = Annotated[
     Path | None, typer.Option(help="Folder (or zip) with the dataset's files; else $SALA_DATA, else the cache.")
 ]
+MovedRoot = Annotated[Path | None, typer.Option("--root", help="Where the data of the run is now, if it has moved.")]
 ImageSize = Annotated[int | None, typer.Option(help="Side of the images in pixels; each dataset has its own default.")]
 SplitFile = Annotated[Path | None, typer.Option(help="folder: a CSV of class,split lines.")]
 SplitSeed = Annotated[int | None, typer.Option(help="folder: draws the split of the classes.")]

@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from sala import console
+from sala.cli_data import MovedRoot
 from sala.cli_train import Distractors, Shots, Ways, with_numbers
 from sala.errors import SalaError
 
@@ -29,6 +30,7 @@ def evaluate(
     method: Annotated[
         str | None, typer.Option(help="path/to/file.py:Class again, for a run of your own method.")
     ] = None,
+    root: MovedRoot = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print everything as JSON, with per-episode accuracies.")
     ] = False,
@@ -52,7 +54,7 @@ def evaluate(
     shapes = dict(list(shapes.items())[:1]) if len(set(shapes.values())) == 1 else shapes  # all overridden: one is left
     with console.counting("embedding") as progress:
         results = evaluate_run(
-            run, shapes, split=split, n_episodes=episodes, weights=weights, method=method, progress=progress
+            run, shapes, split=split, n_episodes=episodes, weights=weights, method=method, root=root, progress=progress
         )
     if as_json:
         everything = {name: result.to_json() for name, result in results.items()}
@@ -72,6 +74,7 @@ def compare(
     distractors: Distractors = None,
     unlabeled: Annotated[int | None, typer.Option(help="Unlabelled images per class (H).")] = None,
     queries: Annotated[int | None, typer.Option(help="Query images per class.")] = None,
+    root: MovedRoot = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Test several runs on the same episodes: a table with the paired difference of each against the first.
@@ -82,18 +85,16 @@ def compare(
     from sala.runconfig import read_config
     from sala.trained import evaluate_run, stored_result
 
+    _check_one_dataset(runs)
     first = read_config(runs[0]).protocol
     shape = with_numbers(first.test_shape(setting), n_distractor=distractors, n_unlabeled=unlabeled, n_query=queries)
     results = {}
     for run in runs:
-        if read_config(run).protocol.dataset != first.dataset:
-            raise SalaError(
-                f"{run} is a run on {read_config(run).protocol.dataset}, {runs[0]} on {first.dataset}: no pairs"
-            )
         stored = stored_result(run, shape, split, episodes)
         with console.counting(f"embedding for {run}") as progress:
             results[str(run)] = (
-                stored or evaluate_run(run, {"": shape}, split=split, n_episodes=episodes, progress=progress)[""]
+                stored
+                or evaluate_run(run, {"": shape}, split=split, n_episodes=episodes, root=root, progress=progress)[""]
             )
     names = {run: read_config(run).method for run in results}
     if as_json:
@@ -105,3 +106,15 @@ def compare(
         print(json.dumps(rows))
         return
     console.out.print(comparison_table(results, names))
+
+
+def _check_one_dataset(runs: list[Path]) -> None:
+    from sala.runconfig import read_config
+
+    datasets = [read_config(run).protocol.dataset for run in runs]
+    for run, dataset in zip(runs, datasets, strict=True):
+        if dataset != datasets[0]:
+            raise SalaError(
+                f"runs are compared on the same episodes, and {run} is a run on {dataset}, {runs[0]} on {datasets[0]}; "
+                "compare runs on one dataset, or test each alone with `sala evaluate`"
+            )

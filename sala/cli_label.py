@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -131,6 +132,7 @@ def _write(result: Labelling, out: Path, forms: set[str]) -> None:
 
 def _tell(result: Labelling, out: Path) -> None:
     """Counts a class, what was odd, and where things are."""
+    from sala.encoders.networks import is_ours
     from sala.labelling import DOUBTFUL, NONE_OF_THESE, SURE
 
     table = Table(box=None, pad_edge=False)
@@ -167,7 +169,9 @@ def _tell(result: Labelling, out: Path) -> None:
         console.warn(f"set aside: {n_files}, listed in {printable(str(out))}/set-aside.csv; the first: {first}")
     place = printable(str(out))
     console.out.print(f"labels: {place}/labels.csv   look through: {place}/report.html", markup=False)
-    console.out.print(f"label more images with: sala predict {place}/model.safetensors IMAGES", markup=False)
+    which = str(result.model.note["encoder"]["which"])
+    named = "" if is_ours(which) else f" --encoder {printable(shlex.quote(which))}"
+    console.out.print(f"label more images with: sala predict {place}/model.safetensors IMAGES{named}", markup=False)
 
 
 def predict(

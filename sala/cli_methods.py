@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sala import console
+from sala.cli_data import MovedRoot
 from sala.errors import SalaError
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def samples(
     images: Annotated[int, typer.Option(help="Made-up images in a row, at most.")] = 12,
     split: Annotated[str, typer.Option(help="test, val or train: whose classes.")] = "test",
     weights: Annotated[str, typer.Option(help="best (by validation) or last.")] = "best",
+    root: MovedRoot = None,
     scale: Annotated[int, typer.Option(help="Enlarge the picture so many times.", min=1, max=32)] = 3,
     out: Annotated[Path | None, typer.Option(help="Where the PNG goes; RUN/samples.png by default.")] = None,
 ) -> None:
@@ -72,7 +74,7 @@ def samples(
     path = out or run / "samples.png"
     if path.suffix.lower() != ".png":
         raise SalaError(f"the picture is a PNG, and {path} is called otherwise; give --out a name ending in .png")
-    sheet = sample_sheet(run, n_tasks=tasks, n_images=images, split=split, weights=weights)
+    sheet = sample_sheet(run, n_tasks=tasks, n_images=images, split=split, weights=weights, root=root)
     picture = Image.fromarray(sheet[..., 0] if sheet.shape[-1] == 1 else sheet)
     picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST).save(path)
     print(path)

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import webbrowser
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -49,22 +50,24 @@ def serve(
 
     collection = list_images(labelled, pool)
     place = state or pool.resolve().with_name(f"{pool.resolve().name}.sala.jsonl")
-    journal = Journal(place)
-    check_address(host, port)
-    with console.embedding("embedding") as progress:
-        collection, features = embedded(collection, open_encoder(encoder), progress)
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))  # the browser and its pictures need the other cores
-    session = Session(collection, features, journal)
-    server = PageServer(session, host, port, title=printable(pool.resolve().name))
-    _tell(session, place)
-    session.snapshot()
-    console.out.print(f"[bold]{escape(server.address)}[/]  (Ctrl-C ends it)")
-    if browser:
-        threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
-    _serve_until_asked(server)
-    server.rest()
-    journal.close()
-    console.err.print(f"ended; your labels are in {place}", markup=False)
+    with closing(Journal(place)) as journal:
+        check_address(host, port)
+        with console.embedding("embedding") as progress:
+            collection, features = embedded(collection, open_encoder(encoder), progress)
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))  # the browser and its pictures need the other cores
+        session = Session(collection, features, journal)
+        server = PageServer(session, host, port, title=printable(pool.resolve().name))
+        _tell(session, place)
+        session.snapshot()
+        console.out.print(f"[bold]{escape(server.address)}[/]  (Ctrl-C ends it)")
+        if browser:
+            threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
+        _serve_until_asked(server)
+        server.rest()
+        kept = journal.where()
+    if kept != place:
+        console.warn(f"{printable(str(place))} is not what was saved there; go on with --state {printable(str(kept))}")
+    console.err.print(f"ended; your labels are in {kept}", markup=False)
 
 
 def _tell(session: Session, place: Path) -> None:

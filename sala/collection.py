@@ -10,10 +10,11 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from sala.data.files import MAX_MEMBER_BYTES, unreadable
+from sala.data.files import MAX_MEMBER_BYTES, open_regular, unreadable
 from sala.encoders import EmbedProgress, Encoder, embed_files
 from sala.encoders.base import Features
 from sala.errors import SalaError
@@ -49,19 +50,22 @@ class Collection:
         item = self.items[index]
         return self.roots[item.root] / item.path
 
-    def read(self, index: int) -> bytes:
-        """An image file's bytes. They are of a file inside the folders, whatever became of its links."""
+    def open(self, index: int) -> BinaryIO:
+        """An image's file. It is inside the folders, whatever became of its links."""
         path = self.path(index)
         real = Path(os.path.realpath(path))
         if not is_inside(real, self.roots):
             raise SalaError(f"{printable(str(path))} leads out of its folder; put a copy of the file there")
-        if os.path.lexists(real) and not real.is_file():  # a pipe would block for ever
-            raise SalaError(f"{printable(str(path))} is no longer a file; put the image back")
-        try:
-            with real.open("rb") as file:
+        return open_regular(real)
+
+    def read(self, index: int) -> bytes:
+        """An image file's bytes."""
+        path = self.path(index)
+        with self.open(index) as file:
+            try:
                 content = file.read(MAX_MEMBER_BYTES + 1)
-        except OSError as error:
-            raise unreadable(printable(str(path)), error) from None
+            except OSError as error:
+                raise unreadable(printable(str(path)), error) from None
         if len(content) > MAX_MEMBER_BYTES:
             raise SalaError(f"{printable(str(path))} is too large for one image; remove it")
         return content

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sala import figures, page
 from sala.episode import Episode, Task
+from sala.errors import writing
 from sala.evaluate import Result
 from sala.methods import Method
 from sala.protocol import PROTOCOLS, TEST_SEED, Budget, EpisodeShape
@@ -52,7 +53,8 @@ def run_demo(folder: Path, n_episodes: int, seed: int, watching: Watching) -> De
                 raise KeyboardInterrupt
     results = {method: evaluate_run(run, SETTINGS, n_episodes=N_TEST_EPISODES) for method, run in runs.items()}
     report = folder / "report.html"
-    report.write_text(_report(runs, results, n_episodes, seed), encoding="utf-8")
+    with writing(report):
+        report.write_text(_report(runs, results, n_episodes, seed), encoding="utf-8")
     return Demo(runs, results, report)
 
 

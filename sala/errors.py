@@ -1,10 +1,28 @@
 """The one exception that users meet: a sentence that says what is wrong, where, and what to do."""
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import index
+from pathlib import Path
 
 
 class SalaError(Exception):
     """Something outside the program needs a change: a file, an option, a request that cannot be met."""
+
+
+@contextmanager
+def writing(path: Path | str) -> Iterator[None]:
+    """Name the place where a disk is full: the system's own error names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise SalaError(
+            f"{path} cannot be written: the disk is full or your share of it is used up; make room there, then run the "
+            "command again"
+        ) from error
 
 
 def at_least(minimum: int, value: int, what: str) -> None:

@@ -24,9 +24,10 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from sala.data.files import flatten, resize
+from sala.data.images import resize, to_mode
 from sala.encoders import Encoder, embed_files, open_encoder
 from sala.encoders.base import Features
+from sala.encoders.workers import batch_size, in_workers, is_thread_safe, one_thread_each
 from sala.engine import EngineConfig, PoolLabels, fit_labels
 from sala.errors import SalaError
 
@@ -226,17 +227,19 @@ def is_paths(images: Any) -> bool:
     return len(images) > 0 and isinstance(images[0], str | Path)
 
 
-def embed_arrays(
-    images: Sequence[NDArray[np.uint8]] | NDArray[np.uint8], encoder: Encoder, batch: int = 32
-) -> Features:
+def embed_arrays(images: Sequence[NDArray[np.uint8]] | NDArray[np.uint8], encoder: Encoder) -> Features:
     """Features of images in memory, brought to the encoder's size."""
-    parts = []
-    for start in range(0, len(images), batch):
-        scaled = [_fitting(image, encoder) for image in images[start : start + batch]]
-        parts.append(encoder.embed(np.stack(scaled)))
-    if not parts:
+    if not len(images):
         raise SalaError("there are no images to embed; give one at least")
-    return np.concatenate(parts)
+    starts = range(0, len(images), n := batch_size(encoder))
+
+    def embed(start: int) -> Features:
+        return encoder.embed(np.stack([_fitting(image, encoder) for image in images[start : start + n]]))
+
+    if not is_thread_safe(encoder):
+        return np.concatenate([embed(start) for start in starts])
+    with one_thread_each():
+        return np.concatenate(list(in_workers(embed, starts)))
 
 
 def _fitting(image: Any, encoder: Encoder) -> NDArray[np.uint8]:
@@ -244,4 +247,4 @@ def _fitting(image: Any, encoder: Encoder) -> NDArray[np.uint8]:
     array = array[..., 0] if array.ndim == 3 and array.shape[-1] == 1 else array
     if array.dtype != np.uint8 or array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[-1] not in (3, 4)):
         raise SalaError(f"an image is uint8 [h, w], [h, w, 3] or [h, w, 4]; got {array.dtype} {list(array.shape)}")
-    return resize(flatten(Image.fromarray(array), encoder.mode), encoder.image_size)
+    return resize(to_mode(Image.fromarray(array), encoder.mode), encoder.image_size)

@@ -11,11 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sala.batches import answers_of, in_parts, task_of
 from sala.data import ImageStore
-from sala.episode import Episode
+from sala.episode import Episode, Task
 from sala.errors import SalaError, at_least
 from sala.methods import Method
-from sala.methods.base import checked_logits
+from sala.methods.base import image_shape_of
+from sala.methods.entry import trusted
 from sala.protocol import EpisodeShape
 from sala.ranks import ALONE, Ranks
 from sala.sampler import EpisodeRows, EpisodeSampler, Rows, build_episode, images_of
@@ -99,22 +101,33 @@ def evaluate(
 ) -> Result:
     """The accuracy of a method on episodes 0 .. n - 1 of a sampler. Puts the method in evaluation mode for the time.
 
-    `embeddings`, handed to several calls, lets them share what is embedded already.
+    `embeddings`, handed to several calls, lets them share what is embedded already. Episodes go in batches where the method
+    takes them: see `sala.batches`.
     """
     at_least(1, n_episodes, "the number of episodes")
+    _check_fits(method, sampler.store)
     embeddings = embeddings or Embeddings(method, sampler.store)
     was_training = method.training
     method.eval()
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), trusted(method):  # a sampler's tasks are right by construction
             batches = embedded_episodes(embeddings, sampler, n_episodes, progress=progress)
-            measured = [_measure(method, batch) for batch in batches]
+            measured = [_measure(method, part) for part in in_parts(method, batches)]
     finally:
         method.train(was_training)
     columns = {key: np.concatenate([m[key] for m in measured]) for key in measured[0]}
     accuracies = tuple(map(float, columns.pop("accuracy")))
     diagnostics = {key[1:]: float(np.mean(columns.pop(key))) for key in list(columns) if key.startswith("@")}
     return Result(accuracies, sampler.shape, sampler.split, sampler.identity, _pool(columns), diagnostics)
+
+
+def _check_fits(method: Method, store: ImageStore) -> None:
+    shape = image_shape_of(method)
+    if shape is not None and shape != store.image_shape:
+        raise SalaError(
+            f"{type(method).__name__} takes images [H, W, C] = {list(shape)}, and {store.name} has "
+            f"{list(store.image_shape)}; build its backbone for store.image_shape, or load the dataset in that size"
+        )
 
 
 def embedded_episodes(
@@ -148,9 +161,17 @@ def _embedded_per_task(
     for i in range(len(points)):
         images = images_of(embeddings.store, points[i]).to(embeddings.method.device)
         episode = build_episode(rows[i : i + 1], images[None], n_way)
-        yield replace(episode, task=embeddings.method.embed(episode.task))
+        yield replace(episode, task=_embedded(embeddings.method, episode.task))
         if progress:
             progress((i + 1) * points.shape[1], points.size)
+
+
+def _embedded(method: Method, tasks: Task) -> Task:
+    """A batch of one task, embedded; as a task without a batch dimension, as in training, unless the method takes batches."""
+    if method.batched:
+        return method.embed(tasks)
+    task = method.embed(task_of(tasks, 0))
+    return replace(tasks, **{name: getattr(task, name)[None] for name in ("support", "unlabeled", "query")})
 
 
 class Embeddings:
@@ -193,9 +214,7 @@ class Embeddings:
 def _measure(method: Method, episodes: Episode) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
     """One number an episode: the accuracy, and counts of what was selected; `@` marks a batch's diagnostics."""
     task = episodes.task
-    has_unlabeled = task.unlabeled.shape[-2] > 0
-    logits, labels = method.answers(task) if has_unlabeled else (method.logits(task), None)
-    checked_logits(logits, task, method)
+    logits, labels = answers_of(method, task)
     if bool(logits.isnan().any()):
         raise SalaError(
             f"{type(method).__name__} gave class scores that are not a number; look at its weights and options"
@@ -209,7 +228,7 @@ def _measure(method: Method, episodes: Episode) -> dict[str, np.ndarray[Any, np.
         measured["selected"] = selected.sum(-1)
         measured["correct"] = (correct & selected).sum(-1)
         measured["distractors"] = ((truth < 0) & selected).sum(-1)
-    numbers = {key: value.cpu().numpy() for key, value in measured.items()}
+    numbers = {key: value.cpu().numpy().reshape(-1) for key, value in measured.items()}  # also of a single episode
     diagnostics = method.diagnostics(task)
     if method.n_extra:  # as if there were no "none of them"
         among = logits[..., : task.n_way].argmax(-1) == episodes.query_labels

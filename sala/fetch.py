@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sala.errors import SalaError
+from sala.errors import SalaError, writing
 
 MAX_BYTES = 1 << 30
 N_TRIES = 3
@@ -125,7 +125,7 @@ def _fetch_once(url: str, part: Path, progress: Report | None) -> None:
         length = response.headers.get("Content-Length")
         total = have + int(length) if length else 0
         _check_bound(max(have, total), url)
-        with part.open("ab" if have else "wb") as file:
+        with writing(part), part.open("ab" if have else "wb") as file:
             while chunk := response.read(CHUNK):
                 file.write(chunk)
                 have += len(chunk)

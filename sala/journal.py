@@ -1,25 +1,26 @@
 """An append-only file of JSON lines. What `append` has returned from is on disk, whatever happens to the process next.
 
-A line that was cut short by a crash was never confirmed to anyone; it is removed when the file is next opened.
+A line that was cut short by a crash was never confirmed to anyone; it is removed when the file is next opened. A file that
+another program deletes, replaces or changes meanwhile is not ours any more: from then on every change is refused, and what
+was confirmed can be had as `content`.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from contextlib import suppress
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
-from typing import Any
 
+from sala.cache import cache_folder
 from sala.errors import SalaError
+from sala.events import HEADER, MAX_LINE, Event, InForce, decoded, encoded, is_header, parsed
+from sala.statelock import hold_path, is_same_file, lock_file
 from sala.wording import printable
 
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks
-    fcntl = None  # type: ignore[assignment]
-
-HEADER = {"kind": "sala-labels", "format": 1}
+MAX_BYTES = 256 << 20
 
 
 class NotSavedError(SalaError):
@@ -27,63 +28,159 @@ class NotSavedError(SalaError):
 
 
 class Journal:
-    """`events` are those that were there on opening. One process at a time."""
+    """`events` are those that were in force on opening. One process at a time, and one thread."""
 
     def __init__(self, path: Path):
-        self.path, self._n_bytes = path, 0  # of whole lines
-        is_new = not path.exists()
-        self._fd = _opened(path)
-        try:
-            self._lock()
-            content = _read_all(self._fd)
-            complete = content[: content.rfind(b"\n") + 1]
-            self.events = _parse(complete, path) if complete else []
-            if content and not complete and not _line(HEADER).startswith(content):
-                raise SalaError(f"{path} is not a state that sala wrote; choose another --state")
-            if len(complete) < len(content):
-                os.ftruncate(self._fd, len(complete))
-            self._n_bytes = len(complete)
-            if not complete:
-                self.append(HEADER)
+        self.path = path
+        self.stopped: str | None = None  # why no more changes are taken
+        self._content = bytearray()  # what was confirmed
+        with ExitStack() as opened, told_of(path):
+            opened.enter_context(hold_path(path))
+            is_new = not os.path.exists(path)
+            self._fd = _opened(path)
+            opened.callback(os.close, self._fd)
+            lock_file(self._fd, path)
+            self.events = self._read()
+            if not self._content:
+                self._write(encoded(HEADER))
             if is_new:
-                _sync_folder(path.parent)
-        except BaseException:
-            os.close(self._fd)
-            raise
+                _sync_folder(Path(os.path.realpath(path)).parent)
+            self._opened = opened.pop_all()
 
-    def append(self, event: dict[str, Any]) -> None:
-        """Write one line and wait until it is on disk. A line that cannot be written whole is taken back."""
-        line = _line(event)
+    @property
+    def content(self) -> bytes:
+        """The header and every confirmed event: a state that can be opened again."""
+        return bytes(self._content)
+
+    def append(self, event: Event) -> None:
+        """Write one line and wait until it is on disk, in the file that the path leads to."""
+        line = encoded(event)
+        if len(line) > MAX_LINE:
+            raise SalaError("these are too many images for one change; label fewer at once")
+        if len(self._content) + len(line) > MAX_BYTES:
+            raise NotSavedError(
+                f"{self._name} is full: a state has at most {MAX_BYTES >> 20} MiB; choose another --state"
+            )
+        self._write(line)
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def where(self) -> Path:
+        """Where all that was confirmed is: the state, or a new file if the state is not what it should be any more."""
         try:
-            if os.fstat(self._fd).st_size > self._n_bytes:  # what an earlier failure left
-                os.ftruncate(self._fd, self._n_bytes)
+            self._check(len(self._content))
+        except NotSavedError:
+            return self._rescue()
+        return self.path
+
+    def _rescue(self) -> Path:
+        """Write a new file beside the state, or in the cache where the folder is gone or full."""
+        for folder in (self.path.parent, cache_folder()):
+            for n in count(1):
+                place = folder / f"{self.path.name}.rescued-{n}"
+                try:
+                    write_new(place, self._content)
+                    return place
+                except FileExistsError:
+                    continue
+                except OSError:
+                    break
+        raise NotSavedError(
+            f"what was saved in {self._name} can be written nowhere: {len(self._content):,} bytes are lost"
+        )
+
+    @property
+    def _name(self) -> str:
+        return printable(str(self.path))
+
+    def _write(self, line: bytes) -> None:
+        self._check(len(self._content))
+        try:
             if os.write(self._fd, line) != len(line):
                 raise OSError("the disk is full")
             os.fsync(self._fd)
         except OSError as error:
-            with suppress(OSError):  # else before the next line is written
-                os.ftruncate(self._fd, self._n_bytes)
-            raise NotSavedError(
-                f"{self.path} cannot be written ({error.strerror or error}); make room, try again"
-            ) from None
-        self._n_bytes += len(line)
+            self._take_back(error)
+        self._check(len(self._content) + len(line))  # it may have been deleted while we waited
+        self._content += line
 
-    def close(self) -> None:
-        os.close(self._fd)
-
-    def _lock(self) -> None:
+    def _take_back(self, error: OSError) -> None:
+        """The file as it was, on disk; else nobody knows what it holds, and nothing more is written to it."""
+        why = error.strerror or error
         try:
-            if fcntl is not None:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(self._fd).st_size < len(
+                self._content
+            ):  # another program cut it: to lengthen it would put zeros there
+                raise error
+            os.ftruncate(self._fd, len(self._content))
+            os.fsync(self._fd)
         except OSError:
-            raise SalaError(
-                f"{self.path} is open in another `sala serve`; end that one or give another --state"
-            ) from None
+            self._stop(f"could not be written ({why}), nor be put back as it was")
+        raise NotSavedError(self.stopped or f"{self._name} cannot be written ({why}); make room, try again") from None
+
+    def _check(self, n_bytes: int) -> None:
+        """Refuse, now and from now on, unless the path leads to the open file and the file is as long as it should be."""
+        if self.stopped is None and (why := self._trouble(n_bytes)) is not None:
+            self._stop(why)
+        if self.stopped is not None:
+            raise NotSavedError(self.stopped)
+
+    def _trouble(self, n_bytes: int) -> str | None:
+        try:
+            if not is_same_file(self.path, self._fd):
+                return "was deleted or replaced while it was open"
+            if os.fstat(self._fd).st_size != n_bytes:
+                return "was changed by another program while it was open"
+        except OSError as error:
+            return f"cannot be looked up any more ({error.strerror or error})"
+        return None
+
+    def _stop(self, why: str) -> None:
+        self.stopped = (
+            f"{self._name} {why}: this change is not saved, and no more are taken. Download the state, end `sala serve`, and "
+            "start it again with the downloaded file as --state"
+        )
+
+    def _read(self) -> list[Event]:
+        """The events in force. A last line that was cut short is dropped, of the file too."""
+        in_force, cut = InForce(), b""
+        with open(self._fd, "rb", closefd=False) as file:
+            for number in count(1):
+                line = file.readline(MAX_LINE + 1)
+                if not line.endswith(b"\n"):
+                    cut = line
+                    break
+                self._take(line, number, in_force)
+        if len(cut) > MAX_LINE:
+            raise self._damaged(number, "it is too long")
+        if not self._content and not encoded(HEADER).startswith(cut):
+            raise SalaError(f"{self._name} is not a state that sala wrote; choose another --state")
+        if cut:
+            os.ftruncate(self._fd, len(self._content))
+        return in_force.events
+
+    def _take(self, line: bytes, number: int, in_force: InForce) -> None:
+        try:
+            if number > 1:
+                in_force.take(parsed(line))
+            elif not is_header(decoded(line)):
+                raise ValueError("it is not the first line of a state")
+        except ValueError as error:
+            raise self._damaged(number, str(error)) from None
+        self._content += line
+
+    def _damaged(self, number: int, why: str) -> SalaError:
+        return SalaError(
+            f"{self._name}, line {number}, is not of a state that sala wrote ({why}); restore it or choose another --state"
+        )
 
 
-def _opened(path: Path) -> int:
+@contextmanager
+def told_of(path: Path) -> Iterator[None]:
+    """What fails while a state is opened, in a sentence."""
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
+        yield
     except OSError as error:
         raise SalaError(
             f"{printable(str(path))}, where each change is saved, cannot be written ({error.strerror or error}); name a file "
@@ -91,32 +188,42 @@ def _opened(path: Path) -> int:
         ) from None
 
 
-def _line(event: dict[str, Any]) -> bytes:
-    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
+def _opened(path: Path) -> int:
+    """A regular file of a bounded size: what a device or a pipe would do is not waited for."""
+    if os.path.exists(path):
+        _check_kind(os.stat(path), path)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+    fd = os.open(path, flags, 0o600)
+    try:
+        _check_kind(os.fstat(fd), path)
+    except SalaError:
+        os.close(fd)
+        raise
+    return fd
 
 
-def _read_all(fd: int) -> bytes:
-    parts = []
-    os.lseek(fd, 0, os.SEEK_SET)
-    while part := os.read(fd, 1 << 20):
-        parts.append(part)
-    return b"".join(parts)
+def _check_kind(found: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise SalaError(
+            f"{printable(str(path))} is not a file, where each change could be saved; name one with --state"
+        )
+    if found.st_size > MAX_BYTES:
+        raise SalaError(
+            f"{printable(str(path))} has more than the {MAX_BYTES >> 20} MiB that a state may have; choose another --state"
+        )
 
 
-def _parse(content: bytes, path: Path) -> list[dict[str, Any]]:
-    lines = content.splitlines()
-    events = []
-    for number, line in enumerate(lines, 1):
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            event = None
-        if not isinstance(event, dict) or (number == 1 and {k: event.get(k) for k in HEADER} != HEADER):
-            raise SalaError(
-                f"{path}, line {number}, is not of a state that sala wrote; restore it or choose another --state"
-            )
-        events.append(event)
-    return events[1:]
+def write_new(place: Path, content: bytes | bytearray) -> None:
+    """A file of the user's own that was not there before, whole or not at all."""
+    fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(fd, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(fd)
+    except OSError:
+        place.unlink()
+        raise
 
 
 def _sync_folder(folder: Path) -> None:

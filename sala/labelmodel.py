@@ -20,7 +20,7 @@ from sala.belonging import Belonging
 from sala.checkpoint import save_checkpoint
 from sala.errors import SalaError
 from sala.known import Known
-from sala.modelfile import KIND, read_model, spoiled
+from sala.modelfile import KIND, class_names, number, numbers_of, read_model, spoiled
 from sala.points import Floats, normalised, to_tensor
 from sala.refining import anchored
 from sala.variation import Variation
@@ -172,9 +172,9 @@ class LabelModel:
     def load(cls, path: Path | str) -> LabelModel:
         tensors, note = read_model(Path(path), FORMAT)
         try:
-            config = EngineConfig(**(note["config"] | {"prior": tuple(note["config"]["prior"])}))
+            config = numbers_of(EngineConfig, note["config"])
             model = cls(
-                tuple(map(str, note["classes"])),
+                class_names(note["classes"]),
                 tensors["centre"],
                 tensors["spread"],
                 Known(
@@ -182,20 +182,20 @@ class LabelModel:
                     tensors["known_refined"],
                     tensors["others"],
                     tensors["marked"],
-                    Belonging(**note["belonging"]),
+                    numbers_of(Belonging, note["belonging"]),
                 ),
                 Variation(tensors["directions"], tensors["removed"]),
                 tensors["first"],
                 tensors["hubs"],
                 tensors["refined"],
                 tensors["linear"],
-                anchor=float(note["anchor"]),
-                inverse_temperature=float(note["inverse_temperature"]),
+                anchor=number(note["anchor"]),
+                inverse_temperature=number(note["inverse_temperature"]),
                 config=config,
                 note=dict(note["note"]),
             )
             model._check()
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise spoiled(Path(path), error) from None
         return model
 

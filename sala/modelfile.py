@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -12,6 +14,7 @@ from sala.data.files import unreadable
 from sala.errors import SalaError
 from sala.wording import printable
 
+T = TypeVar("T")
 KIND = "label-model"
 NAME = "model.safetensors"  # what `sala label` calls it
 AGAIN = "make it again with `sala label`"
@@ -49,6 +52,42 @@ def _check_note(shown: str, note: dict[str, Any], version: int) -> None:
         raise SalaError(
             f"{shown} is a model of {age} version of sala (format {theirs}; this one reads {version}); {repair}{AGAIN}"
         )
+
+
+def number(value: Any, kind: str = "float") -> Any:
+    """A finite number of a kind as a dataclass writes it down; nothing that merely turns into one."""
+    if value is None and kind.endswith("| None"):
+        return None
+    wanted = int if kind == "int" else int | float
+    if not isinstance(value, wanted) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"{str(value)[:40]!r} where a number should be")
+    return value if kind == "int" else float(value)
+
+
+def numbers_of(cls: type[T], content: Any) -> T:
+    """A dataclass of numbers, all of which are there and are of their kinds."""
+    kinds = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
+    if not isinstance(content, dict) or set(content) != set(kinds):
+        raise ValueError(f"the fields of its {cls.__name__} are not those that a fit writes")
+    values = {name: _tuple(content[name], kind) if kind.startswith("tuple") else number(content[name], kind)
+              for name, kind in kinds.items()}  # fmt: skip
+    return cls(**values)
+
+
+def _tuple(values: Any, kind: str) -> tuple[float, ...]:
+    if not isinstance(values, list) or len(values) != kind.count("float"):
+        raise ValueError(f"{str(values)[:40]!r} where {kind} should be")
+    return tuple(number(value) for value in values)
+
+
+def class_names(values: Any) -> tuple[str, ...]:
+    if (
+        not isinstance(values, list)
+        or not all(isinstance(v, str) and v for v in values)
+        or len(set(values)) < len(values)
+    ):
+        raise ValueError("its classes are no names, or some have the same")
+    return tuple(values)
 
 
 def spoiled(path: Path, error: Exception) -> SalaError:

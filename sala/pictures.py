@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import threading
 from collections import OrderedDict
+from concurrent.futures import Future
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.data.files import open_image
+from sala.data.images import thumbnail
 from sala.projection import pool_map
 from sala.session import Session
 
@@ -17,30 +18,54 @@ THUMB, FULL = 224, 1280  # pixels of the longer side
 
 
 class Pictures:
-    """Images as JPEG, at most two being decoded at a time, the last used ones kept."""
+    """Images as JPEG, at most two being decoded at a time, the last used ones kept. Who asks for an image that is being
+    decoded waits for that."""
 
     def __init__(self, session: Session, max_bytes: int = 96 << 20):
         self._session, self._max_bytes, self._n_bytes = session, max_bytes, 0
         self._kept: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._under_way: dict[tuple[int, int], Future[bytes]] = {}
         self._lock, self._decoding = threading.Lock(), threading.Semaphore(2)
 
     def jpeg(self, index: int, side: int) -> bytes:
+        key = index, side
         with self._lock:
-            if (index, side) in self._kept:
-                self._kept.move_to_end((index, side))
-                return self._kept[index, side]
-        with self._decoding:
-            collection = self._session.collection
-            image = open_image(collection.read(index), collection.items[index].key, image_size=side, mode="RGB")
-            image.thumbnail((side, side))
-            buffer = io.BytesIO()
-            image.save(buffer, "JPEG", quality=82)
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+            is_first = key not in self._under_way
+            promised = self._under_way.setdefault(key, Future())
+        if is_first:
+            self._keep_promise(key, promised)
+        return promised.result()
+
+    def _keep_promise(self, key: tuple[int, int], promised: Future[bytes]) -> None:
+        try:
+            with self._decoding:
+                content = self._decoded(*key)
+        except BaseException as error:  # told to all who wait
+            with self._lock:
+                del self._under_way[key]
+            promised.set_exception(error)
+            return
         with self._lock:
-            self._kept[index, side] = buffer.getvalue()
-            self._n_bytes += len(self._kept[index, side])
-            while self._n_bytes > self._max_bytes:
-                self._n_bytes -= len(self._kept.popitem(last=False)[1])
+            del self._under_way[key]
+            self._keep(key, content)
+        promised.set_result(content)
+
+    def _decoded(self, index: int, side: int) -> bytes:
+        collection = self._session.collection
+        with collection.open(index) as file:
+            image = thumbnail(file, collection.items[index].key, side=side)
+        buffer = io.BytesIO()
+        image.save(buffer, "JPEG", quality=82)
         return buffer.getvalue()
+
+    def _keep(self, key: tuple[int, int], content: bytes) -> None:
+        self._kept[key] = content
+        self._n_bytes += len(content)
+        while self._n_bytes > self._max_bytes:
+            self._n_bytes -= len(self._kept.popitem(last=False)[1])
 
 
 class LazyMap:

@@ -13,7 +13,7 @@ import torch
 
 from sala import figures, page, tables
 from sala.checkpoint import write_json
-from sala.errors import SalaError
+from sala.errors import SalaError, writing
 from sala.methods.sala import SALA
 from sala.paper import ARMS, TABLES
 from sala.protocol import PROTOCOLS
@@ -88,7 +88,8 @@ def publish(out: Path, datasets: Sequence[str], budget: str, n_episodes: int | N
         plot, caption, data = drawing
         files += [_json(out / f"{name}.json", data)] if data is not None else []
         files += [_text(out / f"{name}.svg", plot)]
-        (out / f"{name}.png").write_bytes(plot.png())
+        with writing(out / f"{name}.png"):
+            (out / f"{name}.png").write_bytes(plot.png())
         files.append(out / f"{name}.png")
         sections.append(page.section(TABLES[name].title, plot, page.paragraph(caption, note=True)))
     files += [_text(out / "report.html", _report(sections, sentences, datasets, budget))]
@@ -101,7 +102,8 @@ def _json(path: Path, content: Any) -> Path:
 
 
 def _text(path: Path, content: str) -> Path:
-    path.write_text(content, encoding="utf-8")
+    with writing(path):
+        path.write_text(content, encoding="utf-8")
     return path
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sala.checkpoint import write_json
+from sala.data.files import read_text
 from sala.errors import SalaError
 from sala.evaluate import Result
 from sala.paper import ARMS
@@ -86,7 +87,7 @@ def record_run(run: Run, folder: Path, out: Path, progress: Callable[[int, int],
     results = {setting: result for setting, result in found.items() if result is not None}
     if missing := {setting: shape for setting, shape in shapes.items() if setting not in results}:
         results |= evaluate_run(folder, missing, n_episodes=n_episodes, progress=progress)
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads(read_text(folder / "manifest.json"))
     command = shlex.join(["sala", "train", *run.words(f"runs/{run.trained.name}")])
     best = max(metrics, key=lambda line: float(line["val_accuracy"]))
     record = Record(run, results, metrics, manifest, command, config.budget.n_episodes, int(best["episode"]))
@@ -102,7 +103,7 @@ def read_record(out: Path, run: Run) -> Record | None:
     if not path.is_file():
         return None
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
         check_same(path, RunConfig.from_json(content["config"]), run)
         results = {setting: _result(content["results"][setting]) for setting in run.cell.protocol.test}
         return Record(

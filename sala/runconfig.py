@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from sala.data import ImageStore, load_dataset
+from sala.data.files import read_text
 from sala.errors import SalaError, at_least
-from sala.protocol import Budget, Protocol
+from sala.protocol import Budget, EpisodeShape, Protocol
 from sala.train import TrainConfig
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -82,6 +83,7 @@ class RunConfig:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> RunConfig:
+        _check_fields(content)
         for name, kinds in _KINDS.items():
             if not isinstance(content[name], kinds):
                 raise TypeError(f"{name} is {content[name]!r}")
@@ -89,6 +91,24 @@ class RunConfig:
             raise TypeError("the protocol has no dataset or no test setting")
         parts = {"protocol": Protocol.from_json(content["protocol"]), "budget": Budget(**content["budget"])}
         return cls(**{**content, **parts})
+
+
+class OtherVersion(ValueError):
+    """A configuration that has other fields than this version writes."""
+
+
+def _check_fields(content: dict[str, Any]) -> None:
+    """Refuse fields that this version does not know, and the lack of those without which it cannot read a run."""
+    protocol = content.get("protocol", {})
+    shapes = [protocol.get("train", {}), *protocol.get("test", {}).values()]
+    budgets = [content.get("budget", {}), *protocol.get("budgets", {}).values()]
+    parts = [(RunConfig, content), (Protocol, protocol)]
+    for cls, part in [*parts, *((EpisodeShape, shape) for shape in shapes), *((Budget, b) for b in budgets)]:
+        known = {f.name: f.default is MISSING and f.default_factory is MISSING for f in fields(cls)}
+        needed = {name for name, is_needed in known.items() if is_needed} | (set(_KINDS) if cls is RunConfig else set())
+        if different := sorted((set(part) - set(known)) | (needed - set(part))):
+            verb = "has" if different[0] in part else "lacks"
+            raise OtherVersion(f"its {cls.__name__} {verb} {different[0]!r}")
 
 
 SHIPPED = Path(__file__).parent / "pretrained"  # runs of ours that come with the package, by name
@@ -115,7 +135,11 @@ def read_config(folder: Path | str) -> RunConfig:
             f"package: {', '.join(shipped_runs())}"
         )
     try:
-        return RunConfig.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return RunConfig.from_json(json.loads(read_text(path)))
+    except OtherVersion as error:
+        raise SalaError(
+            f"{path} was made by another version of sala: {error}; use the version that manifest.json names, or train again"
+        ) from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OSError, SalaError) as error:
         raise SalaError(
             f"{path} is damaged or of another version of sala ({error}); restore it, or train again"

@@ -14,6 +14,8 @@ from typing import Any
 from sala import kernels
 from sala.checkpoint import write_atomically
 from sala.data import ImageStore
+from sala.data.files import read_text
+from sala.errors import SalaError, writing
 from sala.train import Record
 
 
@@ -21,7 +23,8 @@ class RunLog:
     """metrics.jsonl, and TensorBoard where it is installed."""
 
     def __init__(self, folder: Path):
-        self._file = (folder / "metrics.jsonl").open("a", encoding="utf-8")
+        self.path = folder / "metrics.jsonl"
+        self._file = self.path.open("a", encoding="utf-8")
         self._started = time.monotonic()
         try:
             from torch.utils.tensorboard import SummaryWriter
@@ -37,8 +40,9 @@ class RunLog:
             numbers |= {"val_accuracy": interval.mean, "val_ci95": interval.ci95, **record.validation.diagnostics}
             numbers |= {f"val_pseudo_{key}": value for key, value in record.validation.pseudo_labels.items()}
         line = {"episode": record.episode, **numbers, "seconds": round(time.monotonic() - self._started, 2)}
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        with writing(self.path):
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
         if self._board is not None:
             for key, value in numbers.items():
                 self._board.add_scalar(key, value, record.episode)
@@ -47,7 +51,8 @@ class RunLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with writing(self.path):  # a line that could not be written is tried again
+            self._file.close()
         if self._board is not None:
             self._board.close()
 
@@ -55,7 +60,7 @@ class RunLog:
 def read_metrics(folder: Path | str) -> list[dict[str, Any]]:
     """The lines of metrics.jsonl."""
     path = Path(folder) / "metrics.jsonl"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+    return [json.loads(line) for line in read_text(path).splitlines()] if path.is_file() else []
 
 
 def forget_after(path: Path, episode: int) -> None:
@@ -68,6 +73,17 @@ def forget_after(path: Path, episode: int) -> None:
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
     write_atomically(path, "".join(kept).encode())
+
+
+def recorded_hash(folder: Path) -> str:
+    """Of the data that a run was started on."""
+    path = folder / "manifest.json"
+    try:
+        return str(json.loads(read_text(path))["data_hash"])
+    except (SalaError, ValueError, KeyError, TypeError, RecursionError):
+        raise SalaError(
+            f"{path} is missing or damaged, and without it the data of the run is not known; restore it, or start a new run"
+        ) from None
 
 
 def manifest(store: ImageStore) -> dict[str, Any]:

@@ -10,10 +10,7 @@ results/         evaluations, with their per-episode accuracies
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -33,16 +30,13 @@ from sala.evaluate import Embeddings, evaluate
 from sala.methods import METHODS, Method, build_method, plugins
 from sala.ranks import ALONE, LostOthers, Ranks
 from sala.runconfig import RunConfig, read_config
-from sala.runlog import RunLog, forget_after, manifest
+from sala.runfolder import CHECKPOINTS, alone, check_free, clear, has_checkpoint
+from sala.runlog import RunLog, forget_after, manifest, recorded_hash
 from sala.sampler import EpisodeSampler, fixed_sampler
 from sala.train import Record, TrainState, train
 
-if sys.platform != "win32":
-    import fcntl
-
 SAVE_EVERY = 30.0  # seconds; when to save has no influence on what is computed
 OPTIMIZER = "optimizer."
-CHECKPOINTS = ("last.safetensors", "previous.safetensors")  # in the order in which they are tried
 
 
 @dataclass(frozen=True)
@@ -54,6 +48,7 @@ class Watch:
     on_record: Callable[[TrainState, Record], None] | None = None
     should_stop: Callable[[], bool] = lambda: False
     on_warning: Callable[[str], None] = warnings.warn
+    on_note: Callable[[str], None] = lambda _: None  # what goes as it should
 
 
 def start_run(folder: Path | str, config: RunConfig, watch: Watch | None = None, ranks: Ranks = ALONE) -> TrainState:
@@ -61,7 +56,7 @@ def start_run(folder: Path | str, config: RunConfig, watch: Watch | None = None,
     folder, watch = Path(folder), watch or Watch()
     _check_enough_episodes(config, ranks)
     if ranks.is_first:
-        _check_free(folder)
+        check_free(folder)
     if plugins.is_file(config.method):
         plugins.remember(config.method)
         config = replace(config, method=plugins.absolute(config.method))
@@ -72,41 +67,17 @@ def start_run(folder: Path | str, config: RunConfig, watch: Watch | None = None,
     if not ranks.is_first:
         return _train(folder, config, method, samplers, state, watch, ranks)
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
-        _check_free(folder)  # again: another training may have been faster
+    with alone(folder):
+        check_free(folder)  # again: another training may have been faster
+        clear(folder)
         try:
             write_json(folder / "config.json", config.to_json())
             write_json(folder / "manifest.json", manifest(store))
             return _train(folder, config, method, samplers, state, watch, ranks)
         except Exception:
-            if not (folder / "last.safetensors").exists():  # it failed at once: there is nothing to continue
+            if not has_checkpoint(folder):  # it failed at once: there is nothing to continue
                 shutil.rmtree(folder, ignore_errors=True)
             raise
-
-
-def _check_free(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise SalaError(f"{folder} is a file, and a run is a folder; choose another --out")
-    if folder.exists() and any(folder.iterdir()):
-        raise SalaError(f"{folder} is not empty; continue that run with --resume {folder}, or choose another --out")
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Two trainings must not write into one folder. The lock goes with the process, however it ends."""
-    if sys.platform == "win32":  # which has no such lock
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise SalaError(f"another training is writing into {folder}; wait for it, or choose another folder") from None
-    try:
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _check_enough_episodes(config: RunConfig, ranks: Ranks) -> None:
@@ -125,8 +96,11 @@ def resume_run(folder: Path | str, watch: Watch | None = None, ranks: Ranks = AL
     _check_enough_episodes(config, ranks)
     if plugins.is_file(config.method):
         plugins.check_known(config.method)
+    if not has_checkpoint(folder):
+        watch.on_note(f"{folder} has no checkpoint yet: the training begins anew")
+        return start_run(folder, config, watch, ranks)
     store = config.open_store(watch.on_data)
-    recorded = _recorded_hash(folder)
+    recorded = recorded_hash(folder)
     if store.content_hash != recorded:
         raise SalaError(
             f"the run {folder} was started on other data (hash {recorded[:12]}, now {store.content_hash[:12]}); "
@@ -135,8 +109,9 @@ def resume_run(folder: Path | str, watch: Watch | None = None, ranks: Ranks = AL
     method = _fresh_method(config, store)
     state = TrainState.fresh(method, config.train)
     samplers = _samplers(config, store)
-    with _alone(folder) if ranks.is_first else nullcontext():
+    with alone(folder) if ranks.is_first else nullcontext():
         _restore_newest(folder, method, state, watch)
+        watch.on_note(f"going on after episode {state.episode:,} of {config.budget.n_episodes:,}")
         ranks.any(False)  # all have read before the first writes
         if ranks.is_first:
             forget_after(folder / "metrics.jsonl", state.episode)
@@ -156,16 +131,6 @@ def _restore_newest(folder: Path, method: Method, state: TrainState, watch: Watc
         else:
             return _restore(path, tensors, note, method, state)
     return None
-
-
-def _recorded_hash(folder: Path) -> str:
-    path = folder / "manifest.json"
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["data_hash"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise SalaError(
-            f"{path} is missing or damaged, and without it the data of the run is not known; restore it, or start a new run"
-        ) from None
 
 
 def _train(

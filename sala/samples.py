@@ -11,22 +11,29 @@ from torch import Tensor
 
 from sala.errors import SalaError, at_least
 from sala.methods.base import in_unit_range
-from sala.runconfig import read_config
+from sala.runconfig import read_config, run_folder
 from sala.sampler import fixed_sampler
-from sala.trained import load
+from sala.trained import load, open_data
 
 GAP = 0.12  # between images, as a share of their side
 PAPER = 255
 
 
 def sample_sheet(
-    folder: Path | str, *, n_tasks: int = 6, n_images: int = 12, split: str = "test", weights: str = "best"
+    folder: Path | str,
+    *,
+    n_tasks: int = 6,
+    n_images: int = 12,
+    split: str = "test",
+    weights: str = "best",
+    root: Path | None = None,
 ) -> NDArray[np.uint8]:  # [H, W, C]
     """One row a task: the support, a gap, then images that the run's generator makes for this task."""
     at_least(1, n_tasks, "the number of tasks")
     at_least(1, n_images, "the number of images a task")
     config, method = read_config(folder), load(folder, weights=weights)
-    sampler = fixed_sampler(config.open_store(), config.protocol.validation, split, config.protocol)
+    store = open_data(run_folder(folder), config, root)
+    sampler = fixed_sampler(store, config.protocol.validation, split, config.protocol)
     rows = []
     with torch.inference_mode():
         for i in range(n_tasks):

@@ -15,7 +15,7 @@ import json
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
@@ -26,7 +26,7 @@ from sala import downloads
 from sala.errors import SalaError
 from sala.guard import HEADERS, Guard, Refusal, checked_length
 from sala.journal import NotSavedError
-from sala.messages import act, describe, describe_items, describe_map
+from sala.messages import StateAnswer, act, describe_items, describe_map, to_json
 from sala.pictures import FULL, THUMB, LazyMap, Pictures
 from sala.session import Session
 
@@ -41,6 +41,7 @@ DOWNLOADS = {
     "/download/label-studio.json": (downloads.to_label_studio, "application/json"),
     "/download/sorted.zip": (downloads.to_zip, "application/zip"),
 }
+STATE = "/download/state.jsonl"  # what --state takes up again; it waits for no fit
 
 
 class PageServer(ThreadingHTTPServer):
@@ -53,6 +54,7 @@ class PageServer(ThreadingHTTPServer):
         self.session, self.title = session, title
         self.pictures, self.page_map = Pictures(session), LazyMap(session)
         self.run_id = secrets.token_hex(4)  # numbers of images are of this run: so are their addresses, and changes
+        self.state_answer = StateAnswer(session, self.run_id)
         self.static = static_files()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
@@ -109,6 +111,9 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "sala", ""
     timeout = 60
+    disable_nagle_algorithm = (
+        True  # an answer is two writes, and the second would wait 40 ms for the first to be confirmed
+    )
 
     def do_GET(self) -> None:
         self._guarded(self._get)
@@ -134,7 +139,8 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._bytes(f"{refusal}\n".encode("utf-8", "replace"), "text/plain; charset=utf-8", status=refusal.status)
         except NotSavedError as error:
-            self._json({"error": str(error)}, HTTPStatus.INTERNAL_SERVER_ERROR)
+            is_stopped = self.server.session.stopped is not None
+            self._json({"error": str(error), "stopped": is_stopped}, HTTPStatus.INTERNAL_SERVER_ERROR)
         except SalaError as error:
             self._json({"error": str(error)}, HTTPStatus.BAD_REQUEST)
         except (ConnectionError, TimeoutError):
@@ -153,10 +159,12 @@ class Handler(BaseHTTPRequestHandler):
             return self._bytes(*self.server.static[path])
         if path in DOWNLOADS:
             return self._download(path)
+        if path == STATE:
+            return self._attach(path, "application/jsonl", [self.server.session.saved_state()])
         if path == "/api/items":
             return self._json(describe_items(self.server.session, self.server.title, self.server.run_id))
         if path == "/api/state":
-            return self._json(describe(self.server.session, self.server.run_id))
+            return self._bytes(self.server.state_answer.content(), "application/json")
         if path == "/api/map":
             return self._json(describe_map(self.server.page_map.points()))
         _, kind, number = [*path.split("/", 2), "", ""][:3]
@@ -176,14 +184,16 @@ class Handler(BaseHTTPRequestHandler):
     def _download(self, path: str) -> None:
         write, kind = DOWNLOADS[path]
         session = self.server.session
+        self._attach(path, kind, write(session.collection, session.snapshot()))
+
+    def _attach(self, path: str, kind: str, blocks: Iterable[bytes]) -> None:
         name = path.rpartition("/")[2]
         more = {"Content-Disposition": f'attachment; filename="{name}"', "Transfer-Encoding": "chunked"}
-        blocks = write(session.collection, session.snapshot())
         self._begin(HTTPStatus.OK, kind, None, more)
         if self.command != "HEAD":
             self._chunks(blocks)
 
-    def _chunks(self, blocks: Iterator[bytes]) -> None:
+    def _chunks(self, blocks: Iterable[bytes]) -> None:
         for block in blocks:
             if block:
                 self.wfile.write(b"%x\r\n" % len(block) + block + b"\r\n")
@@ -210,7 +220,7 @@ class Handler(BaseHTTPRequestHandler):
         return content
 
     def _json(self, content: Any, status: HTTPStatus = HTTPStatus.OK) -> None:
-        self._bytes(json.dumps(content, separators=(",", ":")).encode(), "application/json", status=status)
+        self._bytes(to_json(content), "application/json", status=status)
 
     def _bytes(
         self, content: bytes, kind: str, more: dict[str, str] | None = None, status: HTTPStatus = HTTPStatus.OK

@@ -14,8 +14,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,23 +25,12 @@ from sala.collection import Collection
 from sala.encoders.base import Features
 from sala.engine import PoolLabels, fit_labels
 from sala.errors import SalaError
+from sala.events import MAX_CLASSES, MAX_NAME, Event, InForce, is_name
 from sala.journal import Journal
 from sala.labelling.folders import checked_class
+from sala.replay import CLEAR, NONE, UNKNOWN, Ints, Replay, State
 
-UNKNOWN, NONE, CLEAR = -1, -2, -3  # in place of a class: not labelled, of no class, as it was at first
-MAX_CLASSES, MAX_NAME = 500, 80
-Ints = NDArray[np.int64]
-
-
-@dataclass
-class State:
-    """What a journal adds up to."""
-
-    names: list[str]
-    given: Ints  # [n]: a class, NONE or UNKNOWN
-    n_checked: int = 0  # images that had a prediction when the user labelled them
-    n_agreed: int = 0  # of these, the prediction was the user's label
-    n_lost: int = 0  # labels of images that are no longer there
+__all__ = ["CLEAR", "NONE", "UNKNOWN", "Session", "Snapshot", "checked_name"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +60,17 @@ class Snapshot:
         predicted = np.where(self.is_junk, NONE, self.label)
         return np.where(self.given == UNKNOWN, predicted, self.given)
 
+    def most_probable(self) -> Ints:
+        """What each image most probably is: NONE also where its class keeps it, but it is more probably an outlier."""
+        return np.where(self.is_likely_outlier, NONE, self.verdict())
+
+    @property
+    def is_likely_outlier(self) -> NDArray[np.bool_]:
+        """Predicted images whose outlier probability is larger than the joint probability of their class."""
+        is_predicted = (self.given == UNKNOWN) & (self.label != UNKNOWN)
+        is_likely: NDArray[np.bool_] = is_predicted & (self.is_junk | (self.none_score > self.confidence))
+        return is_likely
+
     @property
     def confidence(self) -> NDArray[np.float64]:
         """That the label is right."""
@@ -90,20 +90,17 @@ class Session:
         self.collection, self.features, self.precision = collection, features, precision
         self.history: list[dict[str, float]] = []  # of this process: what each fit said of the pool
         self._journal = journal
-        self._index = {item.key: i for i, item in enumerate(collection.items)}
-        self._folder_labels = np.array([item.folder_class for item in collection.items], np.int64)
+        self._replay = Replay(collection)
         self._is_pool = np.array([item.root == "pool" for item in collection.items], bool)
-        self._same = {i: group for group in collection.copies for i in group}
-        self._first = np.arange(
-            len(collection.items)
-        )  # of the same content: it counts, and the others have what it has
-        for i, group in self._same.items():
-            self._first[i] = group[0]
+        self._first = np.arange(len(collection.items))  # of the same content: it counts, the others have what it has
+        for group in collection.copies:
+            self._first[list(group)] = group[0]
         self._change, self._fit = threading.Lock(), threading.Lock()
-        self._events: list[dict[str, Any]] = []
+        self._fitter = ThreadPoolExecutor(1)  # one thread for all fits: the C library keeps what each thread has freed
+        self._in_force = InForce()
         for event in journal.events:
-            self._events = _with(self._events, event)
-        self._state = self._replay()
+            self._in_force.take(event)
+        self._state = self._replay.state(self._in_force.events)
         self._version = 0
         self._snapshot: Snapshot | None = None
 
@@ -113,7 +110,16 @@ class Session:
 
     @property
     def n_events(self) -> int:
-        return len(self._events)
+        return len(self._in_force.events)
+
+    @property
+    def stopped(self) -> str | None:
+        """Why no more changes are taken; None while they are."""
+        return self._journal.stopped
+
+    def saved_state(self) -> bytes:
+        """All confirmed changes, as a state file has them."""
+        return self._journal.content
 
     def label(self, items: Sequence[int], to: int) -> int:
         """Give images a class, or say that they are of none, or take back what was said."""
@@ -125,7 +131,7 @@ class Session:
                 raise SalaError(f"classes are 0 .. {n_classes - 1}; got {to}; reload the page")
             checked = self._checked(items)
             keys = [self.collection.items[i].key for i in items]
-            event = {"do": "label", "items": keys, "to": self._class_id(to), "checked": len(checked)}
+            event = {"do": "label", "items": keys, "to": self._replay.class_id(to), "checked": len(checked)}
             return self._record(event | {"agreed": sum(was == to for was in checked)})
 
     def add_class(self, name: str) -> int:
@@ -139,21 +145,28 @@ class Session:
             if not 0 <= number < len(self._state.names):
                 raise SalaError(f"classes are 0 .. {len(self._state.names) - 1}; got {number}; reload the page")
             others = [other for i, other in enumerate(self._state.names) if i != number]
-            return self._record({"do": "rename", "class": self._class_id(number), "name": checked_name(name, others)})
+            return self._record(
+                {"do": "rename", "class": self._replay.class_id(number), "name": checked_name(name, others)}
+            )
 
-    def undo(self) -> int:
+    def undo(self, version: int | None = None) -> int:
+        """Take back the last change; only the one that led to `version`, if that is given."""
         with self._change:
-            if not self._events:
+            if not self._in_force.events:
                 raise SalaError("there is nothing to undo")
+            if version is not None and version != self._in_force.versions[-1]:
+                raise SalaError(
+                    "another change came after this one, or it was undone already; Undo takes back the last one"
+                )
             return self._record({"do": "undo"})
 
     def snapshot(self) -> Snapshot:
         """Of the newest version. Where several threads wait for a fit, one fit serves them all."""
         with self._fit:
             with self._change:
-                version, state, n_undo = self._version, self._state, len(self._events)
+                version, state, n_undo = self._version, self._state, self.n_events
             if self._snapshot is None or self._snapshot.version != version:
-                self._snapshot = self._fitted(version, state, n_undo)
+                self._snapshot = self._fitter.submit(self._fitted, version, state, n_undo).result()
                 self.history = [*self.history[-199:], self._summary(self._snapshot)]
             return self._snapshot
 
@@ -161,55 +174,27 @@ class Session:
         """No fit is under way when it returns, and none begins after it."""
         self._fit.acquire()
 
-    def _record(self, event: dict[str, Any]) -> int:
+    def _record(self, event: Event) -> int:
+        try:
+            self._in_force.check(event)
+        except ValueError as error:
+            raise SalaError(f"{error}; choose another --state") from None
         self._journal.append(event)  # first: what fails here has not happened
-        self._events = _with(self._events, event)
-        self._state = self._replay()
         self._version += 1
+        self._in_force.take(event, self._version)
+        if event["do"] == "undo":
+            self._state = self._replay.state(self._in_force.events)
+        else:
+            self._state = self._replay.after(self._state, event)
         return self._version
-
-    def _class_id(self, number: int) -> str:
-        """Folders go by their names, since others may come between them; added classes by their order."""
-        if number < 0:
-            return {NONE: "none", CLEAR: "clear"}[number]
-        folders = self.collection.classes
-        return f"folder/{folders[number]}" if number < len(folders) else f"added/{number - len(folders)}"
 
     def _checked(self, items: Sequence[int]) -> list[int]:
         """The predictions that the user has now judged, of images that had no label."""
         shown = self._snapshot
         if shown is None:
             return []
-        verdict = np.where(shown.none_score > 0.5, NONE, shown.verdict())  # what is shown as rather none, is
-        return [int(verdict[i]) for i in items if self._state.given[i] == UNKNOWN and verdict[i] != UNKNOWN]
-
-    def _replay(self) -> State:
-        state = State(list(self.collection.classes), self._folder_labels.copy())
-        number = {f"folder/{name}": i for i, name in enumerate(self.collection.classes)}
-        number |= {"none": NONE, "clear": CLEAR}
-        n_added = 0
-        for event in self._events:
-            try:
-                if event["do"] == "add":
-                    number[f"added/{n_added}"] = len(state.names)
-                    n_added += 1
-                    state.names.append(str(event["name"]))
-                elif event["do"] == "rename" and event["class"] in number:
-                    state.names[number[event["class"]]] = str(event["name"])
-                elif event["do"] == "label":
-                    self._replay_label(state, event, number.get(event["to"]))
-            except (KeyError, TypeError, AttributeError):
-                raise SalaError(f"{self._journal.path} holds {str(event)[:80]!r}, which sala does not write") from None
-        return state
-
-    def _replay_label(self, state: State, event: dict[str, Any], to: int | None) -> None:
-        rows = [self._index[key] for key in event["items"] if key in self._index]
-        state.n_lost += len(event["items"]) - len(rows) if to is not None else len(event["items"])
-        rows = [copy for i in rows for copy in self._same.get(i, (i,))]  # images of one content have one label
-        state.n_checked += int(event["checked"])
-        state.n_agreed += int(event["agreed"])
-        if to is not None:
-            state.given[rows] = self._folder_labels[rows] if to == CLEAR else to
+        said = shown.most_probable()  # as the page shows it
+        return [int(said[i]) for i in items if self._state.given[i] == UNKNOWN and said[i] != UNKNOWN]
 
     def _fitted(self, version: int, state: State, n_undo: int) -> Snapshot:
         begun = time.perf_counter()
@@ -292,17 +277,13 @@ def best_other(probabilities: Features, labels: Ints) -> Ints:  # [n k], [n] -> 
     return best
 
 
-def _with(events: list[dict[str, Any]], event: dict[str, Any]) -> list[dict[str, Any]]:
-    return events[:-1] if event.get("do") == "undo" else [*events, event]
-
-
 def checked_name(name: str, others: Sequence[str]) -> str:
     """A class's name, which will be a folder's: one line, no slash, and no other class has it."""
-    name = " ".join(name.split())
-    if not name or len(name) > MAX_NAME or not name.isprintable() or set(name) & set("/\\") or name.startswith("."):
+    name = checked_class(" ".join(name.split()))
+    if not is_name(name):
         raise SalaError(
             f"a class's name has 1 to {MAX_NAME} characters, no slash and no dot in front; got {name[:90]!r}"
         )
     if name.casefold() in {other.casefold() for other in others}:
         raise SalaError(f"there is a class {name!r} already; choose another name")
-    return checked_class(name)
+    return name

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from sala.errors import SalaError
 from sala.methods import build_method
 from sala.records import record_path, record_run
 from sala.reproduce import Run
+from sala.runfolder import has_checkpoint
 from sala.runlog import read_metrics
 from sala.sampler import EpisodeSampler
 from sala.train import TrainState, gradients, step
@@ -110,9 +110,7 @@ class Slot:
         job = self.job
         if not job.is_trained:
             job.state = "training"
-            begun = (job.folder / "last.safetensors").is_file()
-            if not begun and (job.folder / "config.json").is_file():
-                shutil.rmtree(job.folder)  # killed before its first checkpoint: there is nothing to continue
+            begun = has_checkpoint(job.folder)
             words = ["--resume", str(job.folder)] if begun else job.run.words(str(job.folder), self.root)
             self._launch("train", *words)
         else:

@@ -6,17 +6,21 @@ import errno
 import json
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from operator import index
 from pathlib import Path
 from typing import Any
 
 from sala.backbones import build_backbone
 from sala.checkpoint import load_checkpoint, write_json
+from sala.data import ImageStore
+from sala.data.files import read_text
 from sala.errors import SalaError
 from sala.evaluate import Embeddings, Result, evaluate
-from sala.methods import METHODS, Method, build_method, method_class, plugins
+from sala.methods import METHODS, Method, build_method, method_class, method_options, plugins
 from sala.protocol import EpisodeShape
 from sala.runconfig import RunConfig, is_shipped, read_config, run_folder
+from sala.runlog import recorded_hash
 from sala.runs import load_weights
 from sala.sampler import fixed_sampler
 
@@ -36,14 +40,24 @@ def load(folder: Path | str, *, weights: str = "best", method: type[Method] | st
         raise SalaError(
             f"{folder} has lost its best.safetensors; restore it, or take the last weights with --weights last"
         )
+    cls = _trusted_class(config, method)
+    _check_options(folder, config, cls)
     built = build_method(
-        _trusted_class(config, method),
+        cls,
         build_backbone(config.backbone, _image_shape(path, note)),
         config.options,
         selection_share=config.protocol.train.selection_share,
     )
     load_weights(path, built, tensors)
     return built.eval()
+
+
+def _check_options(folder: Path, config: RunConfig, cls: type[Method]) -> None:
+    if unknown := sorted(set(config.options) - set(method_options(cls))):
+        raise SalaError(
+            f"{folder}/config.json was made by another version of {cls.__name__}: the method has no option "
+            f"{', '.join(unknown)} now; use the version of sala that manifest.json names, or train again"
+        )
 
 
 def _image_shape(path: Path, note: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -80,15 +94,16 @@ def evaluate_run(
     n_episodes: int = 1_000,
     weights: str = "best",
     method: str | None = None,
+    root: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Result]:
     """Measure a run on the fixed episodes of a split, in one or more shapes, and keep the results in its folder. Each
-    image is embedded once for all of them."""
+    image is embedded once for all of them. `root` says where the run's data is now, if it has moved."""
     folder = run_folder(folder)
     config = read_config(folder)
     _check_same_method(folder, config, method)
     trained = load(folder, weights=weights, method=method)
-    store = config.open_store()
+    store = open_data(folder, config, root)
     if store.image_shape != trained.backbone.image_shape:
         raise SalaError(
             f"{folder} was trained on images of {trained.backbone.image_shape}, and {store.name} has {store.image_shape}"
@@ -111,6 +126,19 @@ def evaluate_run(
     return results
 
 
+def open_data(folder: Path, config: RunConfig, root: Path | None) -> ImageStore:
+    """The images of a run; those of another `root` must be the same ones."""
+    if root is None:
+        return config.open_store()
+    store = replace(config, root=str(root.resolve())).open_store()
+    if store.content_hash != (recorded := recorded_hash(folder)):
+        raise SalaError(
+            f"{root} holds other data than {folder} was trained on (hash {store.content_hash[:12]}, recorded "
+            f"{recorded[:12]}); give the folder with the data of the run"
+        )
+    return store
+
+
 def stored_result(
     folder: Path, shape: EpisodeShape, split: str, n_episodes: int, weights: str = "best"
 ) -> Result | None:
@@ -120,7 +148,7 @@ def stored_result(
     if not path.is_file() or not trained.is_file() or path.stat().st_mtime < trained.stat().st_mtime:
         return None
     try:
-        result = Result.from_json(json.loads(path.read_text(encoding="utf-8")))
+        result = Result.from_json(json.loads(read_text(path)))
         is_whole = len(result.accuracies) == n_episodes and all(0 <= share <= 1 for share in result.accuracies)
     except (OSError, ValueError, KeyError, TypeError, RecursionError, SalaError):
         return None  # damaged, or of another version: it is measured again

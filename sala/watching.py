@@ -59,7 +59,7 @@ def watching(config: RunConfig, label: str = "") -> Iterator[Watch]:
             )
 
         with interruptible() as should_stop:
-            yield Watch(on_data, on_episode, on_record, should_stop, warn)
+            yield Watch(on_data, on_episode, on_record, should_stop, warn, lambda note: err.print(note, markup=False))
 
 
 def view(config: RunConfig, ranks: Ranks) -> AbstractContextManager[Watch]:

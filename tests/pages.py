@@ -123,6 +123,21 @@ def row_of(session: Session, path: str) -> int:
     return next(i for i, item in enumerate(session.collection.items) if item.path == path)
 
 
+def full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """The next such call finds the disk full, those after it do not."""
+    works = getattr(os, call)
+
+    def fails(*_: object) -> None:
+        monkeypatch.setattr(os, call, works)
+        full()
+
+    monkeypatch.setattr(os, call, fails)
+
+
 def ready_features(folders: tuple[Path, Path]) -> Path:
     """The features in a file, so that the command needs no network."""
     collection, features = embedded(list_images(*folders), MeanColour())

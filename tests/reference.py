@@ -84,7 +84,7 @@ def cluster_logits(
 ) -> list[Vector]:  # fmt: skip
     """Ren et al., sec. 3.1.2: N classes of radius 1 and one cluster at the origin; all centres move once."""
     half = 0.5 if released else 1.0
-    radii = [1.0] * n_way + [radius]
+    radii = [1.0] * n_way + [radius if unlabeled else 1e5]  # released code
     centres = [class_mean(support, labels, c) for c in range(n_way)] + [[0.0] * len(support[0])]
     table = []
     for u in unlabeled:

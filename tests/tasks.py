@@ -71,12 +71,19 @@ def as_tensor(rows: list[list[float]]) -> torch.Tensor:
 
 def gradients_agree(method: Method, task: Task) -> None:
     """The gradients to all points and parameters are those of finite differences."""
+    method = with_gradients(method)
     parts = [part.clone().requires_grad_() for part in (task.support, task.unlabeled, task.query)]
 
     def probabilities(support: torch.Tensor, unlabeled: torch.Tensor, query: torch.Tensor, *_: object) -> torch.Tensor:
         return method.logits(Task(support, task.labels, unlabeled, query, task.n_way)).log_softmax(-1)
 
     assert torch.autograd.gradcheck(probabilities, (*parts, *method.parameters()))
+
+
+def with_gradients(method: Method) -> Method:
+    """The method in training mode, without its parts: norms keep their running statistics."""
+    method.training = True
+    return method
 
 
 def descend(method: Method, optimizer: torch.optim.Adam, loss: torch.Tensor, learning_rate: float) -> None:

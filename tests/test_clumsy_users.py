@@ -18,7 +18,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
-from sala import cli, runconfig, runs
+from sala import cli, runconfig, runfolder
 from sala import trained as trained_runs
 from sala.checkpoint import load_checkpoint, save_checkpoint
 from sala.data import ImageStore
@@ -301,7 +301,7 @@ def test_resume_takes_a_changed_method_file_when_it_is_named(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such lock")
 def test_a_second_training_in_the_same_folder_is_refused(run: Path, refused: Callable[..., str]) -> None:
-    with runs._alone(run):
+    with runfolder.alone(run):
         assert "another training is writing into" in refused("train", "--resume", run)
 
 

@@ -44,7 +44,7 @@ def test_a_pipe_in_the_place_of_an_image_is_not_waited_for(folders: tuple[Path, 
     changed = folders[1] / "red-0.png"
     changed.unlink()
     os.mkfifo(changed)
-    with pytest.raises(SalaError, match="is no longer a file"):
+    with pytest.raises(SalaError, match="is not a file"):
         session.collection.read(row_of(session, "red-0.png"))
 
 
@@ -191,7 +191,7 @@ def test_what_is_counted_as_doubtful_is_what_the_table_has(session: Session) -> 
     session.precision = float(session.snapshot().confidence[i]) + 1e-7
     session.label([row_of(session, "green-1.png")], to=NONE)
     session.undo()
-    said = describe(session, "run")
+    said = describe(session, session.snapshot(), "run")
     assert said["doubtful"][i] == 1
     table = b"".join(to_csv(session.collection, session.snapshot())).decode()
     rows = list(csv.DictReader(io.StringIO(table)))
@@ -199,7 +199,7 @@ def test_what_is_counted_as_doubtful_is_what_the_table_has(session: Session) -> 
 
 
 def test_what_is_said_of_an_image_adds_up_to_one_at_most(session: Session) -> None:
-    said = describe(session, "run")
+    said = describe(session, session.snapshot(), "run")
     for i in _pool(session.collection):
         assert said["sure"][i] + said["second"][i] + said["none"][i] in (
             9_999,

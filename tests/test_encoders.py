@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -17,8 +18,8 @@ from flat import MeanColour, saved, some_images
 from PIL import Image
 
 import sala
-from sala.data.files import Tree
 from sala.encoders import EmbedProgress, embed_files, open_encoder, read_features
+from sala.encoders import embed as embed_module
 from sala.encoders.cache import FeatureCache
 from sala.errors import SalaError
 
@@ -117,31 +118,6 @@ def test_images_that_an_encoder_has_no_numbers_for_are_set_aside(tmp_path: Path)
     for _ in range(2):  # nor are they kept
         embedded = embed_files(paths, Dividing(), cache=store)
         assert embedded.kept.tolist() == [1, 2] and "0.png has features that are not finite" in embedded.set_aside[0]
-
-
-def test_no_more_files_are_in_memory_than_threads_decode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that wait for their turn hold no file: 64 of them would be gigabytes of large photos."""
-    paths, now, most = some_images(tmp_path, 100), 0, 0
-    lock = threading.Lock()
-
-    class Content(bytes):
-        def __new__(cls, content: bytes) -> Content:
-            nonlocal now, most
-            with lock:
-                now += 1
-                most = max(now, most)
-            return super().__new__(cls, content)
-
-        def __del__(self) -> None:
-            nonlocal now
-            with lock:
-                now -= 1
-
-    read = Tree.read
-    monkeypatch.setattr(Tree, "read", lambda *words: Content(read(*words)))
-    monkeypatch.setattr("sala.encoders.embed.os.cpu_count", lambda: 3)
-    assert len(embed_files(paths, MeanColour(), cache=False).features) == 100
-    assert 1 <= most <= 3
 
 
 def test_no_files_are_no_features() -> None:
@@ -281,22 +257,22 @@ def test_an_encoder_that_does_not_exist_is_named() -> None:
 def test_no_file_is_read_once_the_embedding_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C comes while the first batch is embedded, and the thread is at the first file of the next."""
     paths, names_read, is_ahead = some_images(tmp_path, 100), [], threading.Event()
-    read, before = Tree.read, set(threading.enumerate())
+    read, before = embed_module.open_regular, set(threading.enumerate())
 
-    def slow(tree: Tree, name: str) -> bytes:
-        names_read.append(name)
+    def slow(path: Path) -> BinaryIO:
+        names_read.append(path.name)
         if len(names_read) > 32:
             is_ahead.set()
             time.sleep(0.02)  # the one file that is waited for; 31 more would be read meanwhile
-        return read(tree, name)
+        return read(path)
 
     class Interrupted(MeanColour):
         def embed(self, images: np.ndarray) -> np.ndarray:
             is_ahead.wait()
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Tree, "read", slow)
-    monkeypatch.setattr("sala.encoders.embed.os.cpu_count", lambda: 1)
+    monkeypatch.setattr(embed_module, "open_regular", slow)
+    monkeypatch.setattr("sala.encoders.workers.n_workers", lambda: 2)
     with pytest.raises(KeyboardInterrupt):
         embed_files(paths, Interrupted(), cache=False)
     assert set(threading.enumerate()) <= before  # none is left to go on

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from trees import Prepare, grey, jpeg, photos, write, zipped
 
-from sala.data.files import Tree, decode
+from sala.data.files import Tree
+from sala.data.images import decode
 from sala.errors import SalaError
 
 # archives

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from trees import encoded
 
-from sala.data.files import decode
+from sala.data.images import decode
 
 
 def pixel(content: bytes, mode: str = "RGB") -> list[int]:

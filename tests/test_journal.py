@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from pages import open_session, row_of
+from pages import fail_once, full, open_session, row_of
 
 from sala.errors import SalaError
 from sala.journal import Journal, NotSavedError
@@ -98,62 +98,52 @@ def test_a_new_state_is_its_owners_alone_and_its_name_is_on_disk(
     assert (tmp_path / "state").stat().st_mode & 0o077 == 0
 
 
-def test_what_cannot_be_saved_has_not_happened(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_what_cannot_be_saved_has_not_happened(session: Session, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     size = session._journal.path.stat().st_size
-
-    def full(fd: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
+    fail_once(monkeypatch, call)
     with pytest.raises(NotSavedError, match="No space left"):
         session.label([20], to=NONE)
     assert session.snapshot().given[20] == UNKNOWN
     assert session._journal.path.stat().st_size == size
-    monkeypatch.undo()
     session.label([21], to=NONE)  # what comes after it does not bring it back
     assert session.snapshot().given[[20, 21]].tolist() == [UNKNOWN, NONE] and session.n_events == 1
 
 
-def test_half_a_line_that_could_not_be_taken_back_is_no_part_of_the_next(
-    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("broken", ["fsync", "ftruncate"])
+def test_after_a_line_that_could_not_be_taken_back_nothing_is_written(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
-    session = open_session(folders)
-
-    def half(fd: int, line: bytes) -> int:
-        return write(fd, line[:9])
-
-    def fails(fd: int, size: int) -> None:
-        raise OSError(5, "Input/output error")
-
-    write = os.write
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "write", half)
-        broken.setattr(os, "ftruncate", fails)
+    """What the file holds is not known then: half a line, a whole one, or what was there before."""
+    session, write = open_session(folders), os.write
+    session.label([19], to=NONE)
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "write", lambda fd, line: write(fd, line[:9]))
+        disk.setattr(os, broken, full)
         with pytest.raises(NotSavedError):
             session.label([20], to=NONE)
-    session.label([21], to=NONE)
+    with pytest.raises(NotSavedError):
+        session.label([21], to=NONE)
+    assert session.stopped is not None and session.n_events == 1
     session._journal.close()
-    assert open_session(folders).snapshot().given[[20, 21]].tolist() == [UNKNOWN, NONE]
+    again = open_session(folders)
+    assert again.snapshot().given[[19, 20, 21]].tolist() == [NONE, UNKNOWN, UNKNOWN]
 
 
 def test_a_state_of_any_length_is_read_to_its_end(tmp_path: Path) -> None:
     """More than a megabyte; what is written next is put behind it."""
     journal = Journal(tmp_path / "state")
-    long = "x" * 400_000
+    many = [f"pool/{i:060d}.jpg" for i in range(6_000)]
     for i in range(4):
-        journal.append({"do": "label", "number": i, "long": long})
+        journal.append({"do": "label", "items": many, "to": "none", "checked": i, "agreed": 0})
     journal.close()
     again = Journal(tmp_path / "state")
-    assert [event["number"] for event in again.events] == [0, 1, 2, 3]
+    assert [event["checked"] for event in again.events] == [0, 1, 2, 3]
     again.append({"do": "undo"})
     again.close()
     last = Journal(tmp_path / "state")
-    assert [event["do"] for event in last.events] == ["label"] * 4 + ["undo"]
+    assert [event["checked"] for event in last.events] == [0, 1, 2]
     last.close()
-
-
-def full(fd: int) -> None:
-    raise OSError(28, "No space left on device")
 
 
 def test_a_crash_a_full_disk_and_then_a_label_leave_whole_lines(
@@ -166,10 +156,9 @@ def test_a_crash_a_full_disk_and_then_a_label_leave_whole_lines(
     with (tmp_path / "state").open("ab") as file:
         file.write(b'{"do":"label","items":["pool/cut-sh')
     journal = Journal(tmp_path / "state")
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "fsync", full)
-        with pytest.raises(NotSavedError):
-            journal.append({"do": "undo"})
+    fail_once(monkeypatch, "fsync")
+    with pytest.raises(NotSavedError):
+        journal.append({"do": "undo"})
     journal.append({"do": "add", "name": "cat"})
     journal.close()
     lines = (tmp_path / "state").read_bytes().splitlines()

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import reference
 import torch
-from tasks import as_tensor, gradients_agree, lists, on_features, random_task
+from tasks import as_tensor, gradients_agree, lists, on_features, random_task, with_gradients
 from torch.testing import assert_close
 
-from sala.backbones import build_backbone
+from sala.backbones import Identity, build_backbone
 from sala.data import ImageStore
 from sala.episode import Task
+from sala.evaluate import evaluate
 from sala.methods import build_method
-from sala.methods.kmeans import MaskedSoftKMeans, distance_statistics
-from sala.protocol import PROTOCOLS
-from sala.sampler import EpisodeSampler
+from sala.methods.kmeans import MaskedSoftKMeans, SoftKMeansCluster, distance_statistics
+from sala.protocol import PROTOCOLS, EpisodeShape
+from sala.sampler import EpisodeRows, EpisodeSampler
 from sala.stages import squared_distances
 from sala.train import TrainConfig, train
 
@@ -57,6 +59,81 @@ def test_the_cluster_takes_the_point_that_is_far_from_every_class() -> None:
     method = on_features("soft-kmeans-cluster", d=2, dtype=torch.float32)
     assert method.pseudo_labels(task).selected.tolist() == [True, False, False]
     assert_close(method.centres(task)[2], unlabeled[1:].mean(0), rtol=0.05, atol=0.05)
+
+
+def test_without_unlabeled_points_the_distractor_cluster_is_as_wide_as_in_the_released_code() -> None:
+    """Two classes at (4, 0) and (0, 4); squared distance 16 to the nearer one is too far for radius 100 (8 > log 100) and
+    near enough for 1e5 (8 < log 1e5)."""
+    support = torch.tensor([[4.0, 0.0], [0.0, 4.0]], dtype=torch.float64)
+    query = torch.tensor([[4.0, -4.0], [0.0, 4.0]], dtype=torch.float64)
+    task = Task(support, torch.tensor([0, 1]), support[:0], query, 2)
+    method = on_features("soft-kmeans-cluster", d=2)
+    assert method.logits(task).argmax(-1).tolist() == [0, 1]
+    assert method.logits(replace(task, unlabeled=support)).argmax(-1).tolist() == [2, 1]
+    slow = reference.cluster_logits(*lists(task), 2, 100.0, released=True)
+    assert_close(method.logits(task), as_tensor(slow))
+
+
+class AtTheOrigin(EpisodeSampler):
+    """Support and queries by hand: classes 0 and 1 at rows 0 and 1, a query of each there and one at row 2."""
+
+    def batch(self, first: int, n: int) -> EpisodeRows:
+        support, query, truth, none = (np.tile(row, (n, 1)) for row in ([0, 1], [0, 2, 1, 2], [0, 0, 1, 1], [[]]))
+        none = none.astype(np.int64)
+        return EpisodeRows(support, support, unlabeled=none, unlabeled_labels=none, query=query, query_labels=truth)
+
+
+class Tens(SoftKMeansCluster):
+    """Embeds rows 0, 1 and 2 of the store at 10, 20 and 0."""
+
+    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+        return torch.tensor([10.0, 20.0, 0.0])[images[:, 0, 0, 0].long()][:, None]
+
+
+def test_a_query_that_falls_to_the_distractor_cluster_is_an_error(make_store) -> None:  # type: ignore[no-untyped-def]
+    store = make_store({"test": [2, 2]})
+    sampler = AtTheOrigin(store, EpisodeShape(n_way=2, n_shot=1, n_query=1, n_unlabeled=0), split="test", seed=0)
+    result = evaluate(Tens(Identity(1)), sampler, 3)
+    assert result.accuracies == (0.5, 0.5, 0.5)
+    assert result.diagnostics["accuracy_among_classes"] == 75.0  # 0 is nearer to 10 than to 20
+
+
+def test_a_cluster_centered_on_the_data_leaves_a_class_at_the_origin_alone() -> None:
+    """Classes at 0.2 and 10: a query at -0.5 is nearer to the cluster at the origin than to its class; one at 5 is far."""
+    support, unlabeled, query = (
+        torch.tensor(part, dtype=torch.float64)[:, None] for part in ([0.2, 10.0], [-0.3, 9.8], [-0.5, 10.5])
+    )
+    task = Task(support, torch.tensor([0, 1]), unlabeled, query, 2)
+    for center, expected in (("origin", [2, 1]), ("data", [0, 1])):
+        method = on_features("soft-kmeans-cluster", d=1, distractor_radius=1.0, center=center)
+        assert method.logits(task).argmax(-1).tolist() == expected
+
+
+def test_a_cluster_centered_on_the_data_does_not_see_where_the_origin_is() -> None:
+    task, method = random_task(), on_features("soft-kmeans-cluster", distractor_radius=1.0, center="data")
+    moved = Task(task.support + 7, task.labels, task.unlabeled + 7, task.query + 7, 3)
+    assert_close(method.logits(moved), method.logits(task))
+    assert_close(method.pseudo_labels(moved).probabilities, method.pseudo_labels(task).probabilities)
+    order = torch.randperm(7, generator=torch.Generator().manual_seed(1))
+    assert_close(method.logits(replace(task, unlabeled=task.unlabeled[order])), method.logits(task))
+
+
+@pytest.mark.parametrize("sign", ["signed", "positive"])
+def test_features_that_are_too_far_apart_are_warned_of(sign: str) -> None:
+    """Squared distances of about 60 within a class. The warning comes once, and both repairs that it names are ones."""
+    task = random_task(n_way=5, d=64, n_query=50, n_unlabeled=50, dtype=torch.float32)
+    large = 1.4 if sign == "signed" else 1.9
+    far = [large * (part if sign == "signed" else part.relu()) for part in (task.support, task.unlabeled, task.query)]
+    task, truth = Task(far[0], task.labels, far[1], far[2], 5), torch.arange(50) % 5
+    method = on_features("soft-kmeans-cluster", d=64, dtype=torch.float32)
+    with pytest.warns(UserWarning, match="distractor cluster.*scale.*paper") as told:
+        logits = [method.logits(task) for _ in range(3)]
+    assert len(told) == 1
+    assert (logits[0].argmax(-1) == 5).all()
+    small = Task(far[0] / 6, task.labels, far[1] / 6, far[2] / 6, 5)
+    assert (method.logits(small).argmax(-1) == truth).float().mean() > 0.9
+    paper = on_features("soft-kmeans-cluster", d=64, dtype=torch.float32, form="paper")
+    assert (paper.logits(task).argmax(-1) == truth).float().mean() > 0.9
 
 
 def test_the_cluster_without_unlabeled_points_stays_at_the_origin() -> None:
@@ -135,7 +212,7 @@ def test_equal_distances_have_no_shape_even_after_rounding() -> None:
 def test_a_small_radius_gives_no_broken_gradient(radius: float, scale: float) -> None:
     task = random_task(n_way=5, d=64, n_unlabeled=25, dtype=torch.float32)
     points = [(scale * part.abs()).requires_grad_() for part in (task.support, task.unlabeled, task.query)]
-    method = on_features("soft-kmeans-cluster", d=64, dtype=torch.float32, distractor_radius=radius)
+    method = with_gradients(on_features("soft-kmeans-cluster", d=64, dtype=torch.float32, distractor_radius=radius))
     method.logits(Task(points[0], task.labels, points[1], points[2], 5)).log_softmax(-1)[:, 0].sum().backward()
     assert all(torch.isfinite(point.grad).all() for point in points)
 
@@ -145,7 +222,7 @@ def test_equal_distances_are_no_problem_for_the_mask(unlabeled: list[list[float]
     support = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
     points = torch.tensor(unlabeled).requires_grad_()
     task = Task(support, torch.tensor([0, 1]), points, support, 2)
-    logits = on_features("masked-soft-kmeans", d=2, dtype=torch.float32).logits(task)
+    logits = with_gradients(on_features("masked-soft-kmeans", d=2, dtype=torch.float32)).logits(task)
     logits.sum().backward()
     assert torch.isfinite(logits).all()
     assert torch.isfinite(points.grad).all()

@@ -60,7 +60,7 @@ def test_predict_takes_files_folders_and_a_list_and_tells_what_it_cannot_read(
     rows = list(csv.DictReader(io.StringIO(result.stdout, newline="")))
     assert [row["path"] for row in rows] == [str(path) for path in (new[1], new[0], new[2])]
     assert all(row["label"] == "red" for row in rows)
-    assert "empty.png is not an image" in result.stderr and "missing.png is not there" in result.stderr
+    assert "empty.png is not an image" in result.stderr and "missing.png cannot be read" in result.stderr
     listed = sala("predict", given[0], "-", "--encoder", "colour", stdin=f"{new[1]}\n\n{new[2]}\r\n".encode())
     assert len(listed.stdout.splitlines()) == 3
 
@@ -99,7 +99,9 @@ def test_a_model_of_another_encoder_is_refused(folders: tuple[Path, Path], tmp_p
     labelling = label_folders(*folders, MeanColour(), which="colour")  # type: ignore[arg-type]
     note = labelling.model.note | {"encoder": {"which": "colour", "name": "x", "identity": "other-1"}}
     LabelModel(**(vars(labelling.model) | {"note": note})).save(tmp_path / "model.safetensors")
-    assert "made with the encoder other-1" in refusal("predict", tmp_path / "model.safetensors", folders[1])
+    assert "made with the encoder other-1" in refusal(
+        "predict", tmp_path / "model.safetensors", folders[1], "--encoder", "colour"
+    )
     note["encoder"]["which"] = str(tmp_path / "program.pt")
     LabelModel(**(vars(labelling.model) | {"note": note})).save(tmp_path / "model.safetensors")
     assert "if you trust it, name it with --encoder" in refusal("predict", tmp_path / "model.safetensors", folders[1])

@@ -110,7 +110,7 @@ def test_an_encoder_file_that_is_not_there_is_not_called_a_name(model: Path, fol
     loaded = LabelModel.load(model)
     note = loaded.note | {"encoder": loaded.note["encoder"] | {"which": "/gone/net.onnx"}}
     replace(loaded, note=note).save(model)
-    assert "made with /gone/net.onnx, which is not there; name its place" in refusal("predict", model, folders[1])
+    assert "made with the encoder /gone/net.onnx" in refusal("predict", model, folders[1])
 
 
 @pytest.fixture

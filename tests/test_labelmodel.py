@@ -111,5 +111,5 @@ def test_a_model_file_out_of_range_is_refused(tmp_path: Path, wrong: dict[str, f
     fit_labels(support, labels, pool).model.save(tmp_path / "m.safetensors")
     tensors, note = load_checkpoint(tmp_path / "m.safetensors")
     save_checkpoint(tmp_path / "m.safetensors", tensors, note | wrong)
-    with pytest.raises(SalaError, match="out of range"):
+    with pytest.raises(SalaError, match=r"out of range|where a number should be"):
         LabelModel.load(tmp_path / "m.safetensors")

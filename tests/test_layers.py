@@ -11,11 +11,12 @@ ROOT = Path(sala.__file__).parent
 # A room imports only rooms before it in this list.
 ORDER = [
     "errors", "wording", "names", "paper", "fetch",
-    "heap", "cache", "ranks", "episode", "data", "protocol", "jit", "jit_first", "jit_draw", "jit_task",
-    "kernels", "sampler", "backbones", "stages", "methods", "evaluate", "checkpoint", "train", "runconfig", "runlog",
-    "runs", "trained", "encoders", "modelfile", "belonging", "points", "aside", "refining", "known", "variation", "labelmodel",
-    "sorting", "linear", "leftout", "engine",
-    "estimator", "samples", "report", "figures", "page", "labelling", "collection", "journal", "session", "projection",
+    "heap", "cache", "partial", "ranks", "episode", "checks", "data", "tasks", "protocol", "jit", "jit_first", "jit_draw",
+    "jit_task", "kernels", "sampler", "backbones", "stages", "methods", "batches", "evaluate", "checkpoint", "train",
+    "runconfig", "runfolder", "runlog", "runs", "trained", "encoders", "modelfile", "belonging", "points", "aside",
+    "refining", "known", "variation", "labelmodel", "sorting", "linear", "leftout", "engine",
+    "estimator", "samples", "report", "figures", "page", "labelling", "collection", "events", "statelock", "journal",
+    "replay", "session", "projection",
     "downloads", "guard", "pictures", "messages", "serve", "reproduce", "records", "sweep", "tables", "publish", "demo",
     "bench", "bench_scale", "console", "watching", "sweep_view",
     "cli_data", "cli_methods", "cli_bench", "cli_label", "cli_reproduce",

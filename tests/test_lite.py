@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sala.data.files import Tree, decode
+from sala.data.files import Tree
+from sala.data.images import decode
 from sala.encoders import Encoder
 from sala.encoders.lite import (
     LITE,

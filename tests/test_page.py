@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from open_page import count, opened, page_opened, rename, settled, tile  # noqa: F401  (fixture)
-from pages import COLOURS, HOSTILE, draw, row_of
+from pages import COLOURS, HOSTILE, draw, fail_once, row_of
 
 from sala.downloads import to_csv
 from sala.projection import pool_map
@@ -25,9 +24,9 @@ def test_the_page_in_a_browser(page: Any, tmp_path: Path) -> None:
     assert page.locator(".class .name").all_inner_texts() == ["blue", "red", "none of these"]
     before = count(page, 0), count(page, 1)
 
-    # by a click on the class
+    # by the class's button in the bar
     tile(page, "red-4.png").click()
-    page.locator('.class[data-class="0"] .pick').click()
+    page.locator('.assign[data-class="0"]').click()
     settled(page, 1)
     red4 = row_of(session, "red-4.png")
     assert session.snapshot().given[red4] == 0
@@ -115,19 +114,15 @@ def test_the_page_in_a_browser(page: Any, tmp_path: Path) -> None:
 
 
 def test_what_was_not_saved_is_said_so_until_something_is(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(fd: int) -> None:
-        raise OSError(28, "No space left on device")
-
     def say(name: str, to: int, state: str) -> None:
         tile(page, name).click()
         page.keyboard.press(str(to + 1))
         page.wait_for_selector(f'#saved[data-state="{state}"]')
 
-    with monkeypatch.context() as disk:
-        disk.setattr(os, "fsync", full)
-        say("red-4.png", 0, "failed")
-        assert page.inner_text("#saved") == "not saved" and "No space left" in page.inner_text("#toast")
-        assert not tile(page, "red-4.png").locator(".mark").inner_text()
+    fail_once(monkeypatch, "fsync")
+    say("red-4.png", 0, "failed")
+    assert page.inner_text("#saved") == "not saved" and "No space left" in page.inner_text("#toast")
+    assert not tile(page, "red-4.png").locator(".mark").inner_text()
     page.fill("#new-name", "red")  # a refusal in between changes nothing of that
     page.click("#add-class button")
     page.wait_for_function("() => document.querySelector('#toast').textContent.includes('already')")
@@ -202,17 +197,17 @@ def test_enter_confirms_also_after_a_click_on_a_button(page: Any) -> None:
     session: Session = page.session
     page.click('[data-view="next"]')
     asked = int(page.locator(".tile.selected").get_attribute("data-id"))
-    predicted = int(session.snapshot().verdict()[asked])
+    predicted = int(session.snapshot().most_probable()[asked])
     page.keyboard.press("Enter")
     settled(page, 1)
     assert session.snapshot().given[asked] == predicted
 
     first = int(page.locator(".tile.selected").get_attribute("data-id"))
-    wrong = 1 - int(session.snapshot().verdict()[first])
-    page.click(f'.class[data-class="{wrong}"] .pick')
+    wrong = 1 - max(0, int(session.snapshot().most_probable()[first]))
+    page.click(f'.assign[data-class="{wrong}"]')
     settled(page, 2)
     asked = int(page.locator(".tile.selected").get_attribute("data-id"))
-    predicted = int(session.snapshot().verdict()[asked])
+    predicted = int(session.snapshot().most_probable()[asked])
     page.keyboard.press("Enter")
     settled(page, 3)
     assert session.snapshot().given[[first, asked]].tolist() == [wrong, predicted]
@@ -248,7 +243,7 @@ def test_a_finger_labels_looks_and_undoes(folders: tuple[Path, Path]) -> None:
         assert "press" not in page.inner_text("#hint").lower() and "Tap" in page.inner_text("#hint")
         assert not page.locator("kbd:visible").count()
         tile(page, "red-4.png").tap()
-        page.locator('.class[data-class="0"] .pick').tap()
+        page.locator('.assign[data-class="0"]').tap()
         settled(page, 1)
         red4, red5 = row_of(session, "red-4.png"), row_of(session, "red-5.png")
         assert session.snapshot().given[red4] == 0
@@ -260,7 +255,7 @@ def test_a_finger_labels_looks_and_undoes(folders: tuple[Path, Path]) -> None:
         tile(page, "red-4.png").tap()
         page.tap("#more")
         tile(page, "red-5.png").tap()
-        page.locator('.class[data-class="1"] .pick').tap()
+        page.locator('.assign[data-class="1"]').tap()
         settled(page, 3)
         assert session.snapshot().given[[red4, red5]].tolist() == [1, 1]
 

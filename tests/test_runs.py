@@ -168,7 +168,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_weights(
 def test_a_folder_in_use_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.txt").write_text("years of work")
-    with pytest.raises(SalaError, match="not empty; continue that run with --resume"):
+    with pytest.raises(SalaError, match="not empty"):
         start_run(tmp_path / "run", config())
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import reference
 import torch
-from tasks import as_tensor, gradients_agree, lists, on_features, random_task
+from tasks import as_tensor, gradients_agree, lists, on_features, random_task, with_gradients
 from torch.testing import assert_close
 
 from sala.episode import Task
@@ -65,7 +65,7 @@ def test_sala_follows_its_paper_in_training(progress: float) -> None:
 
 
 def loss_and_gradient(name: str, task: Task, **options: object) -> tuple[torch.Tensor, ...]:
-    method = on_features(name, **options)
+    method = with_gradients(on_features(name, **options))
     points = [part.clone().requires_grad_() for part in (task.support, task.unlabeled, task.query)]
     logits = method.logits(Task(points[0], task.labels, points[1], points[2], task.n_way))
     logits.logsumexp(-1).sum().backward()
@@ -129,7 +129,7 @@ def test_flow_lets_the_gradient_through_the_assignments() -> None:
     stopped = loss_and_gradient("soft-kmeans", task, flow=False)
     for gradient, point in zip(stopped[1:], points, strict=True):
         assert_close(gradient, point.grad)
-    flowing = on_features("soft-kmeans", flow=True)
+    flowing = with_gradients(on_features("soft-kmeans", flow=True))
     assert torch.autograd.gradcheck(lambda s, u, q: flowing.logits(Task(s, task.labels, u, q, 3)), points)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import io
-import os
 import re
 import signal
 import socket
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import ask, end, running, start
+from pages import ask, end, fail_once, running, start
 from rich.console import Console
 
 from sala.cli_serve import serve
@@ -77,7 +76,7 @@ def test_bodies_are_bounded(port: int) -> None:
     {"do": "label", "items": [True], "to": 0}, {"do": "label", "items": [5], "to": 2}, {"do": "label", "items": [5], "to": -1},
     {"do": "add", "name": 5}, {"do": "add", "name": "../x"}, {"do": "add", "name": "red"},
     {"do": "rename", "class": 9, "name": "x"},
-    {"do": "undo"},
+    {"do": "undo"}, {"do": "undo", "version": 1}, {"do": "undo", "version": "1"}, {"do": "undo", "version": None},
 ])  # fmt: skip
 def test_a_change_that_makes_no_sense_is_refused_with_a_sentence(session: Session, port: int, body: Any) -> None:
     answer = ask(port, "/api/act", body)
@@ -88,13 +87,9 @@ def test_a_change_that_makes_no_sense_is_refused_with_a_sentence(session: Sessio
 def test_a_change_that_cannot_be_saved_is_no_refusal(
     session: Session, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(fd: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as disk:
-        disk.setattr(os, "fsync", full)
-        answer = ask(port, "/api/act", {"do": "label", "items": [9], "to": 0})
-        assert answer.status == 500 and "No space left" in answer.json["error"]
+    fail_once(monkeypatch, "fsync")
+    answer = ask(port, "/api/act", {"do": "label", "items": [9], "to": 0})
+    assert answer.status == 500 and "No space left" in answer.json["error"] and not answer.json["stopped"]
     assert ask(port, "/api/act", {"do": "label", "items": [9], "to": 0}).json == {"saved": 1}
 
 

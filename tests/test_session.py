@@ -49,6 +49,28 @@ def test_undo_takes_back_the_last_change_of_any_kind(session: Session) -> None:
         session.undo()
 
 
+def test_undo_of_one_change_takes_back_that_one_or_nothing(session: Session) -> None:
+    first, second = session.label([10], to=NONE), session.label([11], to=NONE)
+    with pytest.raises(SalaError, match="after"):
+        session.undo(first)
+    assert session.n_events == 2
+    session.undo(second)
+    with pytest.raises(SalaError):
+        session.undo(second)  # it is undone already
+    session.undo(first)
+    assert session.n_events == 0 and session.snapshot().given[[10, 11]].tolist() == [UNKNOWN, UNKNOWN]
+
+
+def test_what_is_more_probable_than_its_class_is_what_an_image_is_shown_as(session: Session) -> None:
+    session.label([row_of(session, "green-3.png")], to=NONE)
+    shown = session.snapshot()
+    for i, said in enumerate(shown.most_probable()):
+        joint = float(shown.probability[i]) * (1 - float(shown.none_score[i]))
+        is_outlier = shown.given[i] == UNKNOWN and float(shown.none_score[i]) > joint
+        assert said == (NONE if is_outlier else shown.verdict()[i])
+    assert (shown.is_likely_outlier | ~shown.is_junk).all()  # what is rejected is an outlier
+
+
 def test_taking_a_label_back_restores_what_the_folder_says(session: Session) -> None:
     session.label([0, 10], to=NONE)
     session.label([0, 10], to=CLEAR)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import reference
 import torch
-from tasks import as_tensor, gradients_agree, images_task, lists, on_features, random_task
+from tasks import as_tensor, gradients_agree, images_task, lists, on_features, random_task, with_gradients
 from torch.testing import assert_close
 
 from sala.backbones import build_backbone
@@ -200,7 +200,7 @@ def test_a_length_scale_of_zero_cuts_a_point_off_and_breaks_nothing() -> None:
         method.length_scale.head[2].weight.zero_()
         method.length_scale.head[2].bias.zero_()
     support = task.support.clone().requires_grad_()
-    logits = method.logits(replace(task, support=support))
+    logits = with_gradients(method).logits(replace(task, support=support))
     logits.sum().backward()
     assert torch.isfinite(logits).all()
     assert torch.isfinite(support.grad).all()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sala.cache import cache_folder
-from sala.data.files import unreadable, walk
+from sala.data.files import read_bounded, unreadable, walk
 from sala.data.folder import read_folder
 from sala.data.glyphs import VERSION as GLYPHS_VERSION
 from sala.data.glyphs import read_glyphs
@@ -192,7 +192,7 @@ def _settled(options: dict[str, Any]) -> dict[str, str]:
     """Options by value; a file by its name and content, so that an edited list makes another store."""
     settled = {key: str(value) for key, value in sorted(options.items()) if value is not None}
     if "split_file" in settled:
-        settled["split_list"] = hashlib.sha256(Path(settled["split_file"]).read_bytes()).hexdigest()
+        settled["split_list"] = hashlib.sha256(read_bounded(Path(settled["split_file"]))).hexdigest()
     return settled
 
 

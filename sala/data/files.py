@@ -1,4 +1,5 @@
-"""Users' files, which are not trusted: archives, images and lists, each opened within bounds (`pickles.py` has pickles).
+"""Users' files, which are not trusted: archives and lists, each opened within bounds (`images.py` has images, `pickles.py`
+pickles).
 
 Every failure is a `SalaError` with one sentence: what, where, what to do.
 """
@@ -8,29 +9,21 @@ from __future__ import annotations
 import csv
 import io
 import os
-import re
-import warnings
+import stat
 import zipfile
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from typing import BinaryIO
 
 from sala.errors import SalaError
 from sala.wording import printable
 
-# odd metadata is not an error. Once for the process: images are decoded by many threads, and filters are not a thread's own
-warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
-
-MAX_PIXELS = 80_000_000  # of one image: more than nearly any camera's, below Pillow's own warning, and 240 MB to decode
-MAX_MEMBER_BYTES = 256 << 20  # of one image file: MAX_PIXELS in RGB, not compressed
+MAX_MEMBER_BYTES = 256 << 20  # of one image file: the most pixels that are read, in RGB, not compressed
+MAX_TEXT_BYTES = 64 << 20  # of one list, table or configuration
 IMAGE_SUFFIXES = {
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm",
 }  # fmt: skip
-IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # not Pillow's others: EPS would run Ghostscript
 
 
 class Tree:
@@ -114,21 +107,57 @@ def walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
         yield Path(folder), sorted(files)
 
 
-def unreadable(where: object, error: OSError) -> SalaError:
+def unreadable(where: object, error: OSError | ValueError) -> SalaError:
     """The sentence for a file or folder that the system does not let us read."""
-    repairs = {PermissionError: "allow this user to read it", FileNotFoundError: "put it there"}
+    repairs: dict[type[Exception], str] = {
+        PermissionError: "allow this user to read it",
+        FileNotFoundError: "put it there",
+    }
     repair = repairs.get(type(error), "get a fresh copy of it")
-    return SalaError(f"{where} cannot be read ({error.strerror or error}); {repair}")
+    reason = getattr(error, "strerror", None) or error
+    return SalaError(f"{where} cannot be read ({reason}); {repair}")
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A file, open to be read. Devices and pipes, which could be read for ever, are refused."""
+    shown = printable(str(path))
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise unreadable(shown, error) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise SalaError(f"{shown} is not a file (a folder, pipe or device); give a file")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_bounded(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
+    """The bytes of a file that is neither a device nor larger than it has reason to be."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise SalaError(
+                f"{printable(str(path))} is larger than {limit >> 20} MiB, too large for its kind; get another"
+            )
+        try:
+            return file.read(size + 1)
+        except OSError as error:
+            raise unreadable(printable(str(path)), error) from None
+
+
+def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
+    try:
+        return read_bounded(path, limit).decode("utf-8-sig")  # -sig: spreadsheets put a mark in front
+    except UnicodeDecodeError:
+        raise SalaError(f"{printable(str(path))} is not text in UTF-8; save it as such") from None
 
 
 def read_csv(path: Path) -> list[list[str]]:
     """The non-empty lines of a CSV file, cells without blanks around them."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:  # -sig: spreadsheets put a mark in front
-            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except (UnicodeDecodeError, csv.Error) as error:
+        lines = io.StringIO(read_text(path), newline="")
+        rows = [[cell.strip() for cell in row] for row in csv.reader(lines) if row]
+    except csv.Error as error:
         raise SalaError(f"{path} is not a CSV file in UTF-8 ({error}); save it as such") from None
     if any("\0" in cell for row in rows for cell in row):
         raise SalaError(f"{path} is not a CSV file: it holds NUL bytes; get a fresh copy of it")
@@ -165,71 +194,3 @@ def _what_is_wrong_with_zip(path: Path) -> str:
     if head.startswith(b"pk"):
         return "is a zip archive that is cut short or damaged; download it again"
     return "is not a zip archive; give the official archive or the folder unpacked from it"
-
-
-def decode(content: bytes, where: str, *, image_size: int, mode: str) -> NDArray[np.uint8]:
-    """An encoded image as `[image_size, image_size, channels]`; mode is "L" (one channel) or "RGB" (three)."""
-    return resize(open_image(content, where, image_size=image_size, mode=mode), image_size)
-
-
-def open_image(content: bytes, where: str, *, image_size: int, mode: str) -> Image.Image:
-    """An encoded image, upright, in its own proportions; where that is quicker, smaller, but not below `image_size`."""
-    try:
-        image: Image.Image = Image.open(io.BytesIO(content), formats=IMAGE_FORMATS)
-        _check_size(image, where)
-        image.draft(mode, (image_size, image_size))  # JPEG: decoded at a fraction of the size, not below the target
-        image.load()
-        return flatten(_upright(image), mode)
-    except Image.DecompressionBombError as error:  # Pillow's own limit is before ours, and tells the number of pixels
-        n_pixels = re.search(r"\d+", str(error))
-        raise _too_large(where, f"{int(n_pixels[0]):,} pixels" if n_pixels else "too many pixels") from None
-    except UnidentifiedImageError:
-        raise SalaError(f"{where} is not an image, whatever its name says; replace or remove it") from None
-    except SalaError:
-        raise
-    except Exception as error:  # Pillow's decoders raise nearly anything on broken files
-        raise SalaError(f"{where} is not a readable image ({error}); replace or remove it") from None
-
-
-def _upright(image: Image.Image) -> Image.Image:
-    try:
-        return ImageOps.exif_transpose(image)
-    except Exception:  # the pixels are sound; only the camera's notes are not
-        return image
-
-
-def _check_size(image: Image.Image, where: str) -> None:
-    width, height = image.size
-    if width * height > MAX_PIXELS:
-        raise _too_large(where, f"{width} x {height} pixels")
-
-
-def _too_large(where: str, size: str) -> SalaError:
-    return SalaError(f"{where} has {size}, and {MAX_PIXELS // 10**6} million are the limit; scale it down or remove it")
-
-
-def flatten(image: Image.Image, mode: str) -> Image.Image:
-    """8-bit "L" or "RGB", transparency over white, deeper grey scaled to 8 bits."""
-    if image.mode.startswith("I") or image.mode == "F":
-        image = Image.fromarray(_to_8_bits(np.asarray(image, dtype=np.float64), image.mode))
-    if image.has_transparency_data:
-        image = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    return image.convert(mode)
-
-
-def _to_8_bits(values: NDArray[np.float64], mode: str) -> NDArray[np.uint8]:
-    """By the smallest usual range of the mode that holds the values: "I;16" has one, "I" two, "F" three."""
-    values = np.nan_to_num(values)
-    usual = {"F": (1.0, 255.0), "I": (255.0,)}.get(mode, ())
-    highest = next((top for top in usual if values.max(initial=0) <= top), 65535.0)
-    scaled: NDArray[np.float64] = values.clip(0, highest) * (255 / highest)
-    return np.rint(scaled).astype(np.uint8)
-
-
-def resize(image: Image.Image, image_size: int) -> NDArray[np.uint8]:
-    """To `[image_size, image_size, channels]`: bilinear with antialiasing."""
-    if image.size != (image_size, image_size):
-        image = image.resize((image_size, image_size), Image.Resampling.BILINEAR)
-    array = np.asarray(image, dtype=np.uint8)
-    return array[:, :, None] if array.ndim == 2 else array

@@ -11,7 +11,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.data.files import IMAGE_SUFFIXES, Tree, decode, read_csv
+from sala.data.files import IMAGE_SUFFIXES, Tree, read_csv
+from sala.data.images import decode
 from sala.data.store import SPLITS, ClassEntry, Source
 from sala.errors import SalaError
 

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sala.data.files import Tree, decode, read_csv, resize
+from sala.data.files import Tree, read_csv
 from sala.data.folder import check_disjoint, read_class_files, synset_files
+from sala.data.images import decode, resize
 from sala.data.pickles import load_pickle, text_keys
 from sala.data.splits import miniimagenet_splits
 from sala.data.store import SPLITS, ClassEntry, Source

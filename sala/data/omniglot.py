@@ -10,8 +10,9 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.data.files import Tree, decode
+from sala.data.files import Tree
 from sala.data.folder import is_image
+from sala.data.images import decode
 from sala.data.splits import omniglot_split
 from sala.data.store import ClassEntry, Source
 from sala.errors import SalaError

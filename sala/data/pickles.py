@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.data.files import unreadable
+from sala.data.files import open_regular, unreadable
 from sala.errors import SalaError
 
 PLAIN_KINDS = "biufSU"  # truth values, numbers and text
@@ -22,7 +22,7 @@ PLAIN_KINDS = "biufSU"  # truth values, numbers and text
 def load_pickle(path: Path) -> Any:
     """Plain data and numpy arrays from a pickle; whatever would run code is refused. Python 2's strings come as bytes."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return _DataUnpickler(file, encoding="bytes").load()
     except SalaError as error:
         raise SalaError(f"{path} is refused: {error}; get the file from its official source") from None

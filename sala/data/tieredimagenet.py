@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sala.data.files import MAX_PIXELS, Tree, decode, resize, unreadable
+from sala.data.files import Tree, unreadable
 from sala.data.folder import read_class_files, synset_files
+from sala.data.images import MAX_PIXELS, decode, resize
 from sala.data.pickles import load_pickle, text, text_keys
 from sala.data.splits import tieredimagenet_splits
 from sala.data.store import SPLITS, ClassEntry, Source

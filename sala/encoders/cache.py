@@ -8,7 +8,6 @@ the embedding goes on without it, and a warning says so.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import threading
@@ -93,10 +92,6 @@ class FeatureCache:
                 self.close()
                 return None
             return row
-
-
-def content_hash(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest()
 
 
 def _key(path: Path) -> str:

@@ -1,29 +1,26 @@
-"""Files to features: from the cache where they are there, else through the encoder, a batch at a time.
-
-Images of the next batch are read and decoded, on all cores, while one is embedded: large photos take longer to decode than to
-embed. A file is read by the thread that decodes it, so that there are never more of them in memory than threads.
-"""
+"""Files to features: from the cache where they are there, else decoded and embedded by workers, a few images at a time."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
-from sala.data.files import Tree, open_image, resize
-from sala.encoders.base import Encoder, Features
-from sala.encoders.cache import FeatureCache, content_hash
+from sala.data.files import MAX_MEMBER_BYTES, open_regular
+from sala.data.images import decode
+from sala.encoders.base import Encoder, Features, content_hash
+from sala.encoders.cache import FeatureCache
 from sala.encoders.ready import ReadyFeatures
+from sala.encoders.workers import BATCH, batch_size, in_workers, is_thread_safe, one_thread_each
 from sala.errors import SalaError
 from sala.wording import counted, printable
 
-BATCH = 32  # images
 MIN_SIDE = 8  # pixels of an image's shorter side: letters of 28 and icons of 16 are images, lines and dots are not
 
 
@@ -48,19 +45,17 @@ class EmbeddedFiles:
 
 
 @dataclass(frozen=True)
-class _Read:
-    """A file that was looked at: its features if they are known, else its pixels, else what is wrong with it."""
+class _File:
+    """A file on its way: to its features, or to what is wrong with it."""
 
     index: int
     path: Path
-    stat: os.stat_result | None = None
-    digest: bytes | None = None
     features: NDArray[np.float32] | None = None
+    is_cached: bool = False
+    stat: os.stat_result | None = None  # when it was read
+    digest: bytes | None = None  # of its content
     image: NDArray[np.uint8] | None = None
     problem: str | None = None
-
-
-_Coming = Future[_Read] | _Read
 
 
 def embed_files(
@@ -70,116 +65,143 @@ def embed_files(
     cache: FeatureCache | bool = True,
     progress: Callable[[EmbedProgress], None] | None = None,
 ) -> EmbeddedFiles:
-    """The features of image files. `cache=False` neither reads nor writes any."""
+    """The features of image files. `cache=False` neither reads nor writes any.
+
+    An encoder whose `is_thread_safe` is true is asked by all workers at once, `batch_size` images at a time; for another the
+    workers only decode.
+    """
     if isinstance(encoder, ReadyFeatures):
         return _look_up(paths, encoder)
     store = FeatureCache(encoder.identity) if cache is True else cache or None
-    rows: dict[int, NDArray[np.float32]] = {}
-    set_aside: dict[int, str] = {}
-    n_cached = 0
-    decoders = ThreadPoolExecutor(os.cpu_count())
+    tally = _Tally(len(paths), store, progress)
     try:
-        coming = (_look_at(i, Path(path), encoder, store, decoders) for i, path in enumerate(paths))
-        for batch in _ahead(_batches(coming)):
-            reads = [read.result() if isinstance(read, Future) else read for read in batch]
-            rows |= {read.index: read.features for read in reads if read.features is not None}
-            n_cached += sum(read.features is not None for read in reads)
-            set_aside |= {read.index: read.problem for read in reads if read.problem is not None}
-            fresh = _embed_batch(reads, encoder, set_aside)
-            rows |= fresh
-            if store:
-                store.add([(r.path, r.stat, r.digest, fresh.get(r.index)) for r in reads
-                           if r.stat is not None and r.digest is not None and r.index not in set_aside])  # fmt: skip
-            if progress:
-                progress(EmbedProgress(reads[-1].index + 1, len(paths), n_cached, len(set_aside)))
+        with closing(_settled(paths, encoder, store)) as parts:
+            for part in parts:
+                tally.add(part)
     except KeyboardInterrupt:
+        tally.flush()
         if not store or not store.n_kept:
             raise
         raise KeyboardInterrupt(
             f"the features of {counted(store.n_kept, 'image')} are kept, and the same command goes on from there"
         ) from None
     finally:
-        decoders.shutdown(cancel_futures=True)
+        tally.flush()
         if store:
             store.tell()
         if store and cache is True:
             store.close()
-    kept = np.array(sorted(rows), np.int64)
-    return EmbeddedFiles(_stack([rows[i] for i in kept]), kept, dict(sorted(set_aside.items())), n_cached)
+    return tally.gathered()
 
 
-def _batches(coming: Iterator[_Coming]) -> Iterator[list[_Coming]]:
+class _Tally:
+    """What has been settled: told and kept on disk a batch at a time."""
+
+    def __init__(self, total: int, store: FeatureCache | None, progress: Callable[[EmbedProgress], None] | None):
+        self.total, self.store, self.progress = total, store, progress
+        self.files: list[_File] = []
+        self.fresh: list[_File] = []  # neither told nor kept yet
+        self.n_cached = self.n_bad = 0
+
+    def add(self, files: list[_File]) -> None:
+        self.fresh += files
+        if len(self.fresh) >= BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        fresh, self.fresh = self.fresh, []
+        self.files += fresh
+        self.n_cached += sum(file.is_cached for file in fresh)
+        self.n_bad += sum(file.problem is not None for file in fresh)
+        if self.store and fresh:
+            self.store.add([(f.path, f.stat, f.digest, None if f.is_cached else f.features) for f in fresh
+                            if f.stat is not None and f.digest is not None and f.features is not None])  # fmt: skip
+        if self.progress and fresh:
+            self.progress(EmbedProgress(len(self.files), self.total, self.n_cached, self.n_bad))
+
+    def gathered(self) -> EmbeddedFiles:
+        rows = {file.index: file.features for file in self.files if file.features is not None}
+        features = np.stack(list(rows.values())) if rows else np.empty((0, 0), np.float32)
+        problems = {file.index: file.problem for file in self.files if file.problem is not None}
+        return EmbeddedFiles(features, np.array(list(rows), np.int64), problems, self.n_cached)
+
+
+def _settled(
+    paths: Sequence[Path | str], encoder: Encoder, store: FeatureCache | None
+) -> Generator[list[_File], None, None]:
+    """All files, a few at a time, in order."""
+    has_ended = threading.Event()
+
+    def read(files: list[_File]) -> list[_File]:
+        return [f if f.is_cached or has_ended.is_set() else _read(f, encoder, store) for f in files]
+
+    def read_and_embed(files: list[_File]) -> list[_File]:
+        return _embedded(read(files), encoder)
+
+    known = (_known(_File(i, Path(path)), store) for i, path in enumerate(paths))
+    if is_thread_safe(encoder):
+        with one_thread_each():
+            yield from in_workers(read_and_embed, _batches(known, batch_size(encoder)), has_ended)
+        return
+    with closing(in_workers(read, _batches(known, 1), has_ended)) as parts:
+        for batch in _batches((file for part in parts for file in part), batch_size(encoder)):
+            yield _embedded(batch, encoder)
+
+
+def _batches(files: Iterable[_File], n_images: int) -> Iterator[list[_File]]:
     """Ended by so many images to embed, or by many more that need no embedding."""
-    batch: list[_Coming] = []
-    n_images = 0
-    for read in coming:
-        batch.append(read)
-        n_images += isinstance(read, Future)
-        if n_images == BATCH or len(batch) == 16 * BATCH:
+    batch: list[_File] = []
+    n_missing = 0
+    for file in files:
+        batch.append(file)
+        n_missing += not file.is_cached
+        if n_missing == n_images or len(batch) == 16 * BATCH:
             yield batch
-            batch, n_images = [], 0
+            batch, n_missing = [], 0
     if batch:
         yield batch
 
 
-def _ahead(batches: Iterator[list[_Coming]]) -> Iterator[list[_Coming]]:
-    """Each, when the next is on its way."""
-    batch = next(batches, None)
-    while batch is not None:
-        following = next(batches, None)
-        yield batch
-        batch = following
-
-
-def _look_at(
-    index: int, path: Path, encoder: Encoder, store: FeatureCache | None, decoders: ThreadPoolExecutor
-) -> _Coming:
+def _known(file: _File, store: FeatureCache | None) -> _File:
     """A file that the cache knows, and that is as it was, is not read."""
-    if store and (digest := store.known_hash(path)) and (known := store.features(digest)) is not None:
-        return _Read(index, path, features=known)
-    return decoders.submit(_read, index, path, encoder, store)
+    if store and (digest := store.known_hash(file.path)) and (features := store.features(digest)) is not None:
+        return replace(file, features=features, is_cached=True)
+    return file
 
 
-def _read(index: int, path: Path, encoder: Encoder, store: FeatureCache | None) -> _Read:
+def _read(file: _File, encoder: Encoder, store: FeatureCache | None) -> _File:
     """A file whose content the cache knows is not decoded."""
+    where = printable(str(file.path))
     try:
-        if not path.is_file():  # a pipe would block for ever
-            what = "is not a file" if os.path.lexists(path) else "is not there"
-            raise SalaError(f"{printable(str(path))} {what}; look at its name, or leave it out")
-        stat, content = path.stat(), Tree(path.parent).read(path.name)
-        digest = content_hash(content)
-        if store and (known := store.features(digest)) is not None:
-            return _Read(index, path, stat, digest, features=known)
-        image = open_image(content, printable(str(path)), image_size=encoder.image_size, mode=encoder.mode)
-        _check_side(image, path)
-    except (SalaError, OSError, ValueError) as error:  # ValueError: a NUL in the name
-        return _Read(index, path, problem=str(error))
-    return _Read(index, path, stat, digest, image=resize(image, encoder.image_size))
+        with open_regular(file.path) as stream:
+            stat = os.fstat(stream.fileno())
+            if stat.st_size > MAX_MEMBER_BYTES:
+                raise SalaError(
+                    f"{where} is larger than {MAX_MEMBER_BYTES >> 20} MiB, too large for one image; remove it"
+                )
+            file = replace(file, stat=stat, digest=content_hash(stream))
+            if store and file.digest and (known := store.features(file.digest)) is not None:
+                return replace(file, features=known, is_cached=True)
+            stream.seek(0)
+            image = decode(stream, where, image_size=encoder.image_size, mode=encoder.mode, min_side=MIN_SIDE)
+    except (SalaError, OSError) as error:
+        return replace(file, problem=str(error))
+    return replace(file, image=image)
 
 
-def _check_side(image: Image.Image, path: Path) -> None:
-    """What is scaled up from a few pixels, or from a line, looks like nothing."""
-    if min(image.size) < MIN_SIDE:
-        raise SalaError(
-            f"{printable(str(path))} is {image.width} x {image.height} pixels, too small to tell anything from (the shorter "
-            f"side has {MIN_SIDE} at least); get a larger copy or remove it"
-        )
+def _embedded(files: list[_File], encoder: Encoder) -> list[_File]:
+    """The images among them with their features; one that the encoder has no numbers for has a problem."""
+    images = [file.image for file in files if file.image is not None]
+    rows = iter(encoder.embed(np.stack(images)) if images else ())
+    return [file if file.image is None else _with(file, next(rows), encoder) for file in files]
 
 
-def _embed_batch(reads: list[_Read], encoder: Encoder, set_aside: dict[int, str]) -> dict[int, NDArray[np.float32]]:
-    """Features by index; an image that the encoder has no numbers for is added to those set aside."""
-    images = {read.index: read.image for read in reads if read.image is not None}
-    if not images:
-        return {}
-    features = encoder.embed(np.stack(list(images.values())))
-    is_good = [bool(np.isfinite(row).all()) for row in features]
-    where = {read.index: printable(str(read.path)) for read in reads}
-    set_aside |= {
-        i: f"{where[i]} has features that are not finite numbers by the encoder {encoder.name}; try another encoder"
-        for i, good in zip(images, is_good, strict=True)
-        if not good
-    }
-    return {i: row for i, row, good in zip(images, features, is_good, strict=True) if good}
+def _with(file: _File, features: NDArray[np.float32], encoder: Encoder) -> _File:
+    if np.isfinite(features).all():
+        return replace(file, image=None, features=features)
+    where = printable(str(file.path))
+    problem = f"{where} has features that are not finite numbers by the encoder {encoder.name}; try another encoder"
+    return replace(file, image=None, problem=problem)
 
 
 def _look_up(paths: Sequence[Path | str], encoder: ReadyFeatures) -> EmbeddedFiles:
@@ -191,7 +213,3 @@ def _look_up(paths: Sequence[Path | str], encoder: ReadyFeatures) -> EmbeddedFil
     }
     kept = np.array(sorted(found), np.int64)
     return EmbeddedFiles(encoder.features[[found[i] for i in kept]], kept, missing, len(kept))
-
-
-def _stack(rows: list[NDArray[np.float32]]) -> Features:
-    return np.stack(rows) if rows else np.empty((0, 0), np.float32)

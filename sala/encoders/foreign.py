@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +25,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sala.data.files import read_bounded, read_text
 from sala.encoders.base import Features, Images, file_hash
 from sala.errors import SalaError
 
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+MIN_SIDE, MAX_SIDE, MAX_BATCH = 8, 1024, 1024  # what a network may ask for
+MAX_BYTES = 2 << 30  # of an ONNX file: the most that its format holds
+BATCH_SIZE = 2  # images: their maps stay in a core's cache
 TORCHSCRIPT_SUFFIXES = {".pt", ".pth", ".ts", ".torchscript"}
 
 
 class TorchScriptEncoder:
     """A TorchScript file. It holds a program: open only files that you trust."""
 
-    mode = "RGB"
+    mode, is_thread_safe, batch_size = "RGB", True, BATCH_SIZE
 
     def __init__(self, path: Path):
         self.name, self.settings = path.name, read_settings(path)
@@ -60,29 +65,33 @@ class OnnxEncoder:
     """An ONNX file, run by onnxruntime on the CPU: with channels first or last, in single or half precision, for any number of
     images at once or for a fixed one."""
 
-    mode = "RGB"
+    mode, is_thread_safe = "RGB", True
 
     def __init__(self, path: Path):
         try:
             import onnxruntime
         except ImportError:
             raise SalaError(f"{path} needs onnxruntime; run pip install 'sala[onnx]'") from None
+        weights = weight_files(path)  # before it is run: a file, and of a size that can be read
         try:
-            self.session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = options.inter_op_num_threads = 1  # it is asked by several threads
+            self.session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its errors share no base class
             reason = str(error).strip().splitlines()[0]
             raise SalaError(f"{path} is not a readable ONNX file ({reason}); export it again") from None
         self.name, self.settings = path.name, read_settings(path)
-        self.input = self.session.get_inputs()[0]
-        sizes = [n if isinstance(n, int) and n > 0 else None for n in self.input.shape]  # None: any
-        if len(sizes) != 4:
-            raise SalaError(
-                f"{path} takes {self.input.shape}, and images are [n, 3, h, w] or [n, h, w, 3]; export another"
-            )
-        self.n_at_once, second, side, last = sizes
+        self.input, sizes = image_input(self.session.get_inputs(), path)
+        self.fixed_batch, second, side, last = sizes
+        self.batch_size = self.fixed_batch or BATCH_SIZE
         self.is_channels_last = last == 3 and second != 3
         self.image_size = self.settings.get("image_size", side or 224)
-        self.identity = f"onnx-{identity_of([path, *weight_files(path)], self.settings)}"
+        if not is_image_size(self.image_size) or self.batch_size > MAX_BATCH:
+            raise SalaError(
+                f"{path} wants {self.batch_size:,} images of {self.image_size:,} pixels a side; up to {MAX_BATCH} of "
+                f"{MIN_SIDE} to {MAX_SIDE} can be had: export another"
+            )
+        self.identity = f"onnx-{identity_of([path, *weights], self.settings)}"
 
     def embed(self, images: Images) -> Features:
         return checked_output(self._run, standardised(images, self.settings), self.name)
@@ -90,7 +99,7 @@ class OnnxEncoder:
     def _run(self, x: Tensor) -> Tensor:
         x = x.permute(0, 2, 3, 1) if self.is_channels_last else x
         x = x.half() if self.input.type == "tensor(float16)" else x
-        n = self.n_at_once or len(x)
+        n = self.fixed_batch or len(x)
         return torch.cat([self._run_batch(x[i : i + n], n) for i in range(0, len(x), n)])
 
     def _run_batch(self, x: Tensor, n: int) -> Tensor:
@@ -98,6 +107,18 @@ class OnnxEncoder:
         full = torch.cat([x, x[-1:].expand(n - len(x), *x.shape[1:])])
         output = self.session.run(None, {self.input.name: np.ascontiguousarray(full.numpy())})[0]
         return torch.from_numpy(np.asarray(output))[: len(x)]
+
+
+def image_input(inputs: Sequence[Any], path: Path) -> tuple[Any, list[int | None]]:
+    """The one input of a network, and its sizes; None stands for any."""
+    shapes = [list(taken.shape) for taken in inputs]
+    if len(shapes) != 1 or len(shapes[0]) != 4:
+        raise SalaError(f"{path} takes {shapes}, and images are [n, 3, h, w] or [n, h, w, 3]; export another")
+    return inputs[0], [n if isinstance(n, int) and n > 0 else None for n in shapes[0]]
+
+
+def is_image_size(size: object) -> bool:
+    return isinstance(size, int) and not isinstance(size, bool) and MIN_SIDE <= size <= MAX_SIDE
 
 
 def channels_first(images: Images) -> Tensor:  # [n, h, w, c] -> [n, c, h, w]
@@ -115,12 +136,12 @@ def read_settings(path: Path) -> dict[str, Any]:
     if not beside.is_file():
         return {}
     try:
-        settings = dict(json.loads(beside.read_text(encoding="utf-8")))
-        size = settings.get("image_size", 224)
-        is_good = isinstance(size, int) and 8 <= size <= 1024
+        settings = dict(json.loads(read_text(beside)))
+        is_good = is_image_size(settings.get("image_size", 224))
         for key in ("mean", "std"):
-            is_good &= len([float(x) for x in settings.get(key, IMAGENET[key])]) == 3
-    except (OSError, ValueError, TypeError, RecursionError):
+            values = [float(x) for x in settings.get(key, IMAGENET[key])]
+            is_good &= len(values) == 3 and all(math.isfinite(x) and (key == "mean" or x > 0) for x in values)
+    except (SalaError, ValueError, TypeError, OverflowError, RecursionError):
         is_good = False
     if not is_good:
         raise SalaError(f'{beside} is not like {{"image_size": 224, "mean": [r, g, b], "std": [r, g, b]}}; mend it')
@@ -132,7 +153,7 @@ LOCATION = re.compile(rb"\n\x08location\x12([\x01-\x7f])", re.DOTALL)  # the len
 
 def weight_files(path: Path) -> list[Path]:
     """Files beside an ONNX file in which it keeps weights, as exporters do by default with large networks."""
-    content = path.read_bytes()
+    content = read_bounded(path, MAX_BYTES)
     names = {content[found.end() : found.end() + found[1][0]] for found in LOCATION.finditer(content)}
     places = [path.parent / os.fsdecode(name) for name in sorted(names) if b"\0" not in name]
     return [place for place in places if place.is_file()]

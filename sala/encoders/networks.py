@@ -39,6 +39,11 @@ def open_encoder(which: str | Path | Encoder = "lite0") -> Encoder:
     raise SalaError(f"{path} is of no known kind; an encoder is a run folder or a file in .onnx, .pt or .npy")
 
 
+def is_ours(which: str) -> bool:
+    """Whether it is the name of an encoder that comes with sala or its extras, and no file or folder."""
+    return which in LITE or (which in shipped_runs() and not Path(which).exists())
+
+
 def _missing(path: Path) -> SalaError:
     """For what is no name of ours: a path, by its looks, or a mistyped name."""
     shown = printable(str(path))
@@ -52,7 +57,8 @@ class LiteEncoder:
     """EfficientNet-Lite with ImageNet weights: 1280 features of any photo."""
 
     mode = "RGB"
-    n_at_once = 4  # images: their maps stay in a processor's cache
+    is_thread_safe = True
+    batch_size = 2  # images: their maps stay in a core's cache
 
     def __init__(self, name: str = "lite0"):
         self.name, self.image_size = name, LITE[name].image_size
@@ -65,7 +71,7 @@ class LiteEncoder:
     def embed(self, images: Images) -> Features:
         if not len(images):
             return np.empty((0, N_FEATURES), np.float32)
-        parts = (self._input(images[i : i + self.n_at_once]) for i in range(0, len(images), self.n_at_once))
+        parts = (self._input(images[i : i + self.batch_size]) for i in range(0, len(images), self.batch_size))
         features: Features = torch.cat([self.network(part) for part in parts]).numpy()
         return features
 
@@ -85,7 +91,9 @@ class RunEncoder:
         self.method = load(folder)
         assert self.method.backbone.image_shape is not None
         self.image_size, _, channels = self.method.backbone.image_shape
-        self.mode = {1: "L", 3: "RGB"}[channels]
+        if channels not in (1, 3):
+            raise SalaError(f"{folder} was trained on images of {channels} channels; an encoder takes 1 or 3")
+        self.mode = "L" if channels == 1 else "RGB"
         weights = next(path for name in ("best", "last") if (path := folder / f"{name}.safetensors").is_file())
         self.is_of_letters = read_config(folder).protocol.dataset in LETTERS
         self.name = folder.name

@@ -6,19 +6,22 @@ from pathlib import Path
 
 import numpy as np
 
-from sala.data.files import unreadable
+from sala.data.files import open_regular, read_text, unreadable
 from sala.encoders.base import Features, Images, file_hash
 from sala.errors import SalaError
 from sala.wording import counted
 
+MAX_LIST_BYTES = 1 << 30  # of the paths of ten million images
+
 
 def read_features(path: Path | str) -> Features:
     """A `.npy` file of numbers `[n, d]`, all of them finite."""
+    open_regular(Path(path)).close()  # no device, no pipe
     try:
-        array = np.load(path, allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)  # mapped: a header may promise more than there is
     except OSError as error:
         raise unreadable(path, error) from None
-    except (ValueError, EOFError) as error:
+    except Exception as error:  # a header is parsed as Python, and may be anything
         raise SalaError(f"{path} is not a .npy file of numbers ({error}); write it with numpy.save") from None
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "fiu" or 0 in array.shape:
         got = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
@@ -47,18 +50,16 @@ class ReadyFeatures:
         self.features = read_features(path)
         self.name, self.identity = path.name, f"npy-{file_hash(path)[:16]}"
         beside = path.with_suffix(".txt")
-        try:
-            lines = beside.read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise unreadable(beside, error) from None
-        except UnicodeDecodeError:
-            raise SalaError(f"{beside} is not text in UTF-8; write one path a line") from None
+        lines = read_text(beside, MAX_LIST_BYTES).splitlines()
         if len(lines) != len(self.features):
             raise SalaError(
                 f"{beside} has {counted(len(lines), 'line')} and {path} {counted(len(self.features), 'row')}; they must be as "
                 "many"
             )
-        self._row = {(beside.parent / line).resolve(): i for i, line in enumerate(lines)}
+        try:
+            self._row = {(beside.parent / line).resolve(): i for i, line in enumerate(lines)}
+        except (OSError, ValueError, RuntimeError) as error:  # a NUL, a link to itself
+            raise SalaError(f"{beside} holds a line that is no path ({error}); write one path a line") from None
 
     def row(self, path: Path) -> int | None:
         """The row of a file; None where the list does not name it."""

@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 
 from sala.errors import SalaError
 from sala.labelling.rows import DOUBTFUL, NONE_OF_THESE, SURE, Row
+from sala.partial import partial_file, remove_stale
 from sala.wording import printable
 
 MAX_NAME = 120  # bytes of a folder's name; file systems allow 255
@@ -74,6 +75,7 @@ def _made(target: Path, name: str) -> Path:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise SalaError(f"{printable(str(folder))} is not a folder of its own; remove it or choose another --copy-to")
     folder.mkdir(exist_ok=True)
+    remove_stale(folder)
     return folder
 
 
@@ -108,8 +110,7 @@ def _put(source: Path, place: Path, link: bool) -> bool:
 
 
 def _copy(source: Path, place: Path) -> None:
-    partial = place.with_name(f".{hashlib.sha256(os.fsencode(place)).hexdigest()[:16]}.{os.getpid()}.partial")
-    try:
+    with partial_file(place, hashlib.sha256(os.fsencode(place)).hexdigest()[:16]) as partial:
         shutil.copyfile(source, partial)
         shutil.copystat(source, partial)
         try:
@@ -120,5 +121,3 @@ def _copy(source: Path, place: Path) -> None:
             if os.path.lexists(place):
                 raise FileExistsError(place) from None
             os.rename(partial, place)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -16,11 +16,12 @@ from xml.sax.saxutils import quoteattr
 
 from PIL import Image
 
-from sala.data.files import IMAGE_FORMATS
-from sala.errors import SalaError
+from sala.data.images import IMAGE_FORMATS
+from sala.errors import SalaError, writing
 from sala.labelling.folders import NO_CLASS, as_text
 from sala.labelling.rows import NONE_OF_THESE, Row
 from sala.names import FORMATS
+from sala.partial import partial_file, remove_stale
 
 HEADER = ("path", "label", "probability", "runner_up", "none_of_these", "used_for_refinement", "verdict")
 
@@ -54,15 +55,13 @@ def written_whole(path: Path) -> Iterator[TextIO]:
         return
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("w", encoding="utf-8", newline="") as file:
+    remove_stale(path.parent)
+    with partial_file(path) as partial:
+        with writing(path), partial.open("w", encoding="utf-8", newline="") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def write_csv(rows: Iterable[Row], file: TextIO, classes: Sequence[str]) -> None:

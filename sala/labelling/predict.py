@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sala.encoders import Encoder, embed_files, open_encoder
 from sala.encoders.cache import FeatureCache
-from sala.encoders.foreign import TORCHSCRIPT_SUFFIXES
+from sala.encoders.networks import is_ours
 from sala.engine import LabelModel
 from sala.errors import SalaError
 from sala.labelling.folders import image_files
@@ -26,14 +26,9 @@ def encoder_of(model: LabelModel, which: str | None = None) -> Encoder:
         named, identity = str(noted["which"]), str(noted["identity"])
     except (KeyError, TypeError):
         raise SalaError("the model does not tell its encoder; make it with `sala label`") from None
-    if which is None and Path(named).suffix.lower() in TORCHSCRIPT_SUFFIXES:
-        # it holds a program, and the model may come from anyone
+    if which is None and not is_ours(named):  # the model may come from anyone, and what it names be anything
         raise SalaError(
-            f"the model was made with the TorchScript file {printable(named)}; if you trust it, name it with --encoder"
-        )
-    if which is None and len(Path(named).parts) > 1 and not Path(named).exists():
-        raise SalaError(
-            f"the model was made with {printable(named)}, which is not there; name its place with --encoder"
+            f"the model was made with the encoder {printable(named)}; if you trust it, name it with --encoder"
         )
     encoder = open_encoder(which or named)
     if encoder.identity != identity:
@@ -47,7 +42,7 @@ def encoder_of(model: LabelModel, which: str | None = None) -> Encoder:
 def thresholds_of(model: LabelModel) -> Thresholds:
     try:
         return Thresholds.from_json(model.note["thresholds"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise SalaError("the model does not tell its thresholds; make it with `sala label`") from None
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from sala import figures, page
 from sala.checkpoint import write_atomically
-from sala.data.files import Tree, open_image
+from sala.data import images
+from sala.data.files import open_regular
 from sala.engine import HeldOut
 from sala.errors import SalaError
 from sala.labelling.fit import Labelling
@@ -121,10 +122,10 @@ def percent(share: float) -> str:
 def thumbnail(path: Path) -> str:
     """A small JPEG as a data URI; a blank one where the image is gone or was never needed."""
     try:
-        image = open_image(Tree(path.parent).read(path.name), "", image_size=THUMBNAIL, mode="RGB")
-    except (SalaError, OSError, ValueError):
+        with open_regular(path) as file:
+            image = images.thumbnail(file, "", side=THUMBNAIL)
+    except (SalaError, OSError):
         return BLANK
-    image.thumbnail((THUMBNAIL, THUMBNAIL))
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=70, optimize=True)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -48,7 +48,10 @@ class Thresholds:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Thresholds:
-        return cls(**{key: float(content[key]) for key in ("precision", "none_of_these", "sure")})
+        values = {key: float(content[key]) for key in ("precision", "none_of_these", "sure")}
+        if not all(0 <= value <= 1 for value in values.values()):
+            raise ValueError("thresholds are shares")
+        return cls(**values)
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sala.backbones import Backbone
+from sala import checks
+from sala.backbones import Backbone, Identity
 from sala.episode import Task
 from sala.errors import SalaError
+from sala.methods.entry import guard
 from sala.stages import PseudoLabels
 
 
@@ -20,6 +22,7 @@ class Method(nn.Module):
     """A few-shot classifier. A subclass writes `logits(task)` on embedded points; everything else has a default.
 
     `classify(task)` takes images, `logits(task)` embeddings. `loss` sees the labels of the queries, the others never do.
+    Tasks are checked where users hand them in (`sala.checks`); in evaluation mode the answers carry no gradient.
     """
 
     paper: ClassVar[str] = ""  # authors, venue, year
@@ -28,6 +31,9 @@ class Method(nn.Module):
     players: tuple[str, ...] = ("classifier",)  # who is stepped in turn by the loop, each on its own loss
     n_extra: int = 0  # columns of the logits beyond the classes ("none of them"); a query that falls there is an error
     embeds_per_task: bool = False  # if so, an image's embedding depends on its task and cannot be kept for another
+    # whether `logits`, `pseudo_labels` and `answers` take batches of tasks; None: evaluation compares them with single tasks.
+    # Not inherited: a subclass with functions of its own is compared unless it says so itself
+    batched: ClassVar[bool | None] = None
 
     mixed_precision: bool = False  # set by the run: bfloat16 in the backbone
     progress: float = 1.0  # of the training, in (0, 1]; set by the loop, read in training mode only
@@ -42,6 +48,9 @@ class Method(nn.Module):
         newest = min(map(cls.__mro__.index, writer.values()))
         if cls.__mro__.index(writer["answers"]) > newest:
             cls.answers = Method.answers  # type: ignore[method-assign]
+        if "batched" not in vars(cls):
+            cls.batched = None
+        guard(cls)
 
     def __init__(self, backbone: Backbone):
         super().__init__()
@@ -50,7 +59,10 @@ class Method(nn.Module):
 
     def logits(self, task: Task) -> Tensor:  # -> [..., Q, n_way + n_extra]
         """Class scores of the queries of an embedded task."""
-        raise NotImplementedError
+        raise SalaError(
+            f"{type(self).__name__} has no logits; write `def logits(self, task)`, from embedded points to class scores "
+            "[..., queries, n_way] (docs/your-own-method.md)"
+        )
 
     def classify(self, task: Task) -> Tensor:
         """Class scores of the queries of a task of images (uint8, or floats in [0, 1])."""
@@ -59,6 +71,39 @@ class Method(nn.Module):
     def loss(self, task: Task, query_labels: Tensor, player: str = "classifier") -> Tensor:
         """What `player` minimises on a task of images: the mean cross-entropy of the queries."""
         return cross_entropy(checked_logits(self.classify(task), task, self), query_labels)
+
+    def _check_images(self, task: Task, *_: Any, **__: Any) -> None:
+        """Refuse a task whose images do not fit the backbone."""
+        checks.check_task(task)
+        self._check_place(task, is_image=True)
+        if isinstance(self.backbone, Identity):
+            checks.check_features(task, self.backbone.out_dim, None, "Identity")
+        elif (shape := image_shape_of(self)) is not None:
+            checks.check_images(task, shape)
+
+    def _check_embedded(self, task: Task, *_: Any, **__: Any) -> None:
+        """Refuse a task whose points are not embeddings of this method's width."""
+        checks.check_task(task)
+        is_own = type(self).embed is not Method.embed or type(self).embed_images is not Method.embed_images
+        width = None if is_own else self.backbone.out_dim
+        checks.check_features(task, width, image_shape_of(self), "logits")
+        self._check_place(task)
+
+    def _check_loss(self, task: Task, query_labels: Tensor, *_: Any, **__: Any) -> None:
+        self._check_images(task)
+        checks.check_query_labels(task, query_labels)
+
+    def _check_place(self, task: Task, *, is_image: bool = False) -> None:
+        """Where there are weights, the task lies on their device, and floats are of their dtype."""
+        weight = next(self.parameters(), None)
+        points = task.support
+        if weight is None or (is_image and not points.is_floating_point() and points.device == weight.device):
+            return
+        if (points.device, points.dtype) != (weight.device, weight.dtype):
+            raise SalaError(
+                f"a task is on the device and of the dtype of the weights, {weight.device} {weight.dtype}; got "
+                f"{points.device} {points.dtype}; convert it, or move it with task.to(method.device)"
+            )
 
     def prepare(self, task: Task) -> None:
         """Called once, before the first step, with the images of the first episode: a place for what depends on data."""
@@ -106,6 +151,14 @@ class Method(nn.Module):
     def samples(self, task: Task) -> Tensor | None:  # -> [n, C, H, W]
         """Images that the method makes up for one task of images; None if it makes none."""
         return None
+
+
+guard(Method)
+
+
+def image_shape_of(method: Method) -> tuple[int, int, int] | None:
+    """[H, W, C] of the images that a method takes; None where its own `embed_images` decides."""
+    return method.backbone.image_shape if type(method).embed_images is Method.embed_images else None
 
 
 def map_points(task: Task, function: Callable[[Tensor], Tensor]) -> Task:

@@ -7,6 +7,8 @@ p~_c = (sum_i 1[y_i = c] g(x_i) + sum_j w_jc g(x_j)) / (n_c + sum_j w_jc); queri
 from __future__ import annotations
 
 import math
+import warnings
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -17,6 +19,8 @@ from sala.episode import Task
 from sala.errors import SalaError
 from sala.methods.base import Method
 from sala.stages import PseudoLabels, class_means, one_hot, refine, squared_distances
+
+LOG_WIDE = math.log(1e5)  # the distractor radius of the released code where nothing is unlabeled
 
 
 class SoftKMeans(Method):
@@ -29,6 +33,7 @@ class SoftKMeans(Method):
     """
 
     paper = "Ren et al., ICLR 2018"
+    batched = True
 
     def __init__(self, backbone: Backbone, *, flow: bool = False):
         super().__init__(backbone)
@@ -58,6 +63,7 @@ class SemiInference(SoftKMeans):
     (test_semi_inference_trains_as_the_prototypical_network); which of them is kept is decided by its own validation.
     """
 
+    batched = True
     trains_on_unlabeled = False
 
     def __init__(self, backbone: Backbone):
@@ -74,12 +80,20 @@ class SoftKMeansCluster(Method):
     3. z_jc = softmax_c(L_c(x_j)) over the N + 1 clusters, and all N + 1 centres move
     4. queries: softmax over the N + 1 clusters; one that falls to the last is an error
 
+    Without unlabeled points r_{N+1} = 1e5, as in the released code: nothing tells where distractors are
+    (test_without_unlabeled_points_the_distractor_cluster_is_as_wide_as_in_the_released_code).
+
     Deviations: this is the form of the released code. `form="paper"` is the printed one: the exponent is -D / r^2 (no 1/2),
     and queries are classified among the N classes by -D alone
-    (test_the_paper_form_with_an_infinite_radius_is_soft_kmeans).
+    (test_the_paper_form_with_an_infinite_radius_is_soft_kmeans). `center="data"` starts the distractor cluster at the mean of
+    support and unlabeled points, for features that are not all positive, among which the origin is no corner
+    (test_a_cluster_centered_on_the_data_leaves_a_class_at_the_origin_alone). The classes have radius 1 in every form: where
+    points of one class lie much farther apart, as ready-made features may, all queries fall to the distractor cluster and a
+    warning says so (test_features_that_are_too_far_apart_are_warned_of).
     """
 
     paper = "Ren et al., ICLR 2018"
+    batched = True
 
     def __init__(
         self,
@@ -87,22 +101,39 @@ class SoftKMeansCluster(Method):
         *,
         form: Literal["released", "paper"] = "released",
         distractor_radius: float = 100.0,  # at the beginning; released code
+        center: Literal["origin", "data"] = "origin",  # where the distractor cluster starts; paper and released code
     ):
         super().__init__(backbone)
         if not distractor_radius > 0:
             raise SalaError(f"distractor_radius must be above 0; got {distractor_radius:g}")
-        self.form = form
+        if center not in ("origin", "data"):
+            raise SalaError(f"center is origin or data; got {center!r}")
+        self.form, self.center, self._is_warned = form, center, False
         self.n_extra = 1 if form == "released" else 0
         self.log_radius = nn.Parameter(torch.tensor(math.log(distractor_radius)))
 
     def logits(self, task: Task) -> Tensor:
+        task = self.centered(task)
         centres = self.centres(task)
         if self.form == "paper":
             return -squared_distances(task.query, centres[..., :-1, :])
-        return self.log_densities(task.query, centres)
+        has_unlabeled = task.unlabeled.shape[-2] > 0
+        logits = self.log_densities(task.query, centres, None if has_unlabeled else LOG_WIDE)
+        if not self.training:
+            self._warn_if_most_are_lost(logits)
+        return logits
+
+    def centered(self, task: Task) -> Task:
+        """The task with the start of the distractor cluster as its origin."""
+        if self.center == "origin":
+            return task
+        mean = torch.cat([task.support, task.unlabeled], -2).mean(-2, keepdim=True)
+        parts = {name: getattr(task, name) - mean for name in ("support", "unlabeled", "query")}
+        return replace(task, **parts)
 
     def centres(self, task: Task) -> Tensor:  # -> [..., n_way + 1, d]
-        """All centres after one step. The last has no support, and stays at the origin if there is nothing unlabelled."""
+        """All centres of a centered task after one step. The last has no support, and stays at the origin if there is nothing
+        unlabeled."""
         z = self.cluster_scores(task).softmax(-1)
         known = one_hot(task.labels, task.n_way + 1, like=task.support)
         weights = torch.cat([known, z], -2)
@@ -116,18 +147,36 @@ class SoftKMeansCluster(Method):
         origin = torch.zeros_like(prototypes[..., :1, :])
         return self.log_densities(task.unlabeled, torch.cat([prototypes, origin], -2))
 
-    def log_densities(self, points: Tensor, centres: Tensor) -> Tensor:  # [..., n, d], [..., k, d] -> [..., n, k]
-        """L_c of each point: the last centre has the learned radius, the others radius 1."""
-        log_r = torch.cat([self.log_radius.new_zeros(centres.shape[-2] - 1), self.log_radius[None]])
+    def log_densities(
+        self, points: Tensor, centres: Tensor, log_radius: float | None = None
+    ) -> Tensor:  # [..., n, d], [..., k, d] -> [..., n, k]
+        """L_c of each point: the last centre has the learned radius or the given one, the others radius 1."""
+        last = self.log_radius if log_radius is None else torch.full_like(self.log_radius, log_radius)
+        log_r = torch.cat([self.log_radius.new_zeros(centres.shape[-2] - 1), last[None]])
         share = 0.5 if self.form == "released" else 1.0
         return -share * squared_distances(points, centres) * (-2 * log_r).exp() - log_r - math.log(2 * math.pi) / 2
 
     def pseudo_labels(self, task: Task) -> PseudoLabels:
-        scores = self.cluster_scores(task)
+        scores = self.cluster_scores(self.centered(task))
         return PseudoLabels(scores[..., :-1].softmax(-1), scores.argmax(-1) < task.n_way)
 
     def diagnostics(self, task: Task) -> dict[str, float]:
         return {"distractor_radius": self.log_radius.exp().item()}
+
+    def _warn_if_most_are_lost(self, logits: Tensor) -> None:
+        """Queries of an episode are of its classes: where most fall to the distractor cluster, the features do not fit."""
+        if self._is_warned or not logits.numel():
+            return
+        share = float((logits.argmax(-1) == logits.shape[-1] - 1).float().mean())
+        if share > 0.5:
+            self._is_warned = True
+            warnings.warn(
+                f"{100 * share:.0f} % of the queries fall to the distractor cluster of {type(self).__name__} and count as "
+                "errors. Its classes have radius 1: scale the features so that squared distances within a class are about "
+                '1, set form="paper" (queries among the classes only), or, where a class of signed features lies at the '
+                'origin, center="data"',
+                stacklevel=2,
+            )
 
 
 class MaskedSoftKMeans(Method):
@@ -147,6 +196,7 @@ class MaskedSoftKMeans(Method):
     """
 
     paper = "Ren et al., ICLR 2018"
+    batched = True
 
     def __init__(self, backbone: Backbone, *, squared_mask: bool = False):
         super().__init__(backbone)

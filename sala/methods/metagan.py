@@ -46,6 +46,7 @@ class MetaGAN(Method):
     """
 
     paper = "Zhang et al., NeurIPS 2018"
+    batched = True
     tests_on_unlabeled = False
 
     def __init__(

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from sala.cache import cache_folder
-from sala.errors import SalaError
+from sala.errors import SalaError, writing
 from sala.methods.base import Method
+from sala.partial import partial_file, remove_stale
 
 
 def is_file(name: str) -> bool:
@@ -98,9 +99,10 @@ def remember(name: str) -> None:
     trusted = _trusted()
     trusted[str(path.resolve())] = _digest(path)
     _registry().parent.mkdir(parents=True, exist_ok=True)
-    partial = _registry().with_name(f".trusted-methods.{os.getpid()}.partial")
-    partial.write_text(json.dumps(trusted, indent=1), encoding="utf-8")
-    os.replace(partial, _registry())
+    remove_stale(_registry().parent)
+    with writing(_registry()), partial_file(_registry()) as partial:
+        partial.write_text(json.dumps(trusted, indent=1), encoding="utf-8")
+        os.replace(partial, _registry())
 
 
 def check_known(name: str) -> None:

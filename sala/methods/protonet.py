@@ -18,6 +18,7 @@ class ProtoNet(Method):
     """
 
     paper = "Snell et al., NeurIPS 2017"
+    batched = True
     trains_on_unlabeled = tests_on_unlabeled = False
 
     def logits(self, task: Task) -> Tensor:

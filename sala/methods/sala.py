@@ -52,6 +52,7 @@ class SALA(Method):
     """
 
     paper = "Wang et al., 2022, arXiv:2206.08150"
+    batched = True
 
     def __init__(
         self,

@@ -39,6 +39,7 @@ class TADAM(Method):
     """
 
     paper = "Oreshkin et al., NeurIPS 2018"
+    batched = True
 
     def __init__(self, backbone: Backbone, *, variant: Literal["A", "B"] = "A"):
         super().__init__(backbone)

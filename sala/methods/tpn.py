@@ -43,6 +43,7 @@ class TPN(Method):
     """
 
     paper = "Liu et al., ICLR 2019"
+    batched = True
 
     def __init__(
         self,

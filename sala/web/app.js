@@ -1,63 +1,33 @@
 // The page: drawing what is known of the images, selecting them, and labelling what is selected.
 
+import { Bar } from "./bar.js";
 import { Classes, addClass } from "./classes.js";
-import { $, button, element, picture, replaceAll } from "./elements.js";
+import { hideDone, showDone } from "./done.js";
+import { $, button, element, replaceAll } from "./elements.js";
 import { Grid } from "./grid.js";
-import { PoolMap } from "./map.js";
+import { openMap, shownMap } from "./mapview.js";
 import { act, begin, get, hideToast, toast } from "./saving.js";
 import { drawStats } from "./stats.js";
-import { CLEAR, NONE, UNKNOWN, className, colour, doubtful, groups, isGiven, isPerhapsNone, junk, nextIds, place, poolIds, proposal, state, sureness } from "./state.js";
-import { caption, explanation, heading, hint, number, plural, touch } from "./words.js";
+import { CLEAR, NONE, UNKNOWN, className, doubtful, groups, isGiven, junk, nextIds, place, poolIds, proposal, state } from "./state.js";
+import { makeTile, updateTile } from "./tiles.js";
+import { look } from "./viewer.js";
+import { hint, number, plural, touch } from "./words.js";
 
 let typed = "", typing = null; // digits of a class with more than one
-let adding = false; // each tap adds to the selection
 
 // ---- drawing
 
 const grid = new Grid($("#scroller"), $("#rows"), { tile: makeTile, update: updateTile });
-const classes = new Classes($("#classes"), {
-  pick: (c) => (state.selection.size ? label([...state.selection], c) : go(c === NONE ? { kind: "junk" } : { kind: "class", class: c })),
+const classes = new Classes($("#classes"), { // a click only ever shows: labels are given by the bar, by keys or by dragging
+  pick: (c) => go(c === NONE ? { kind: "junk" } : { kind: "class", class: c }),
   drop: (c) => label([...state.selection], c),
   hover: (c) => { poolMap.dim = c === null ? null : (id) => state.verdicts[id] === c; poolMap.draw(); },
 });
+const poolMap = shownMap((id, event) => (id === null ? unselect() : select(id, event)));
+const bar = new Bar({ assign: (c) => label([...state.selection], c) });
 
-function makeTile(id) {
-  const tile = element("div", "tile");
-  tile.dataset.id = id;
-  tile.id = `image${id}`;
-  tile.setAttribute("role", "option");
-  tile.draggable = true;
-  const frame = element("div", "frame"), image = element("img"), mark = element("span", "mark");
-  frame.title = image.alt = state.items.names[id];
-  image.decoding = "async";
-  image.draggable = false;
-  image.src = picture(id);
-  image.addEventListener("error", () => frame.classList.add("broken"));
-  mark.setAttribute("aria-hidden", "true");
-  frame.append(image, mark, element("i", "sure"));
-  const text = element("div", "caption");
-  text.append(element("b"), element("span"));
-  tile.append(frame, text);
-  return tile;
-}
-
-// views where one image is judged after the other: the next one is selected then; elsewhere a click would label it by accident
+// views where one image is judged after the other: the next one is selected then
 const isJudging = () => ["next", "doubtful", "junk"].includes(state.view.kind);
-
-function updateTile(tile, id) {
-  const v = state.verdicts[id], given = isGiven(id), isSelected = state.selection.has(id), [frame, text] = tile.children;
-  tile.classList.toggle("selected", isSelected);
-  tile.setAttribute("aria-selected", isSelected);
-  tile.classList.toggle("given", given);
-  tile.dataset.verdict = v;
-  tile.style.setProperty("--class", colour(v));
-  const [, mark, sure] = frame.children;
-  mark.textContent = given ? "✓" : "";
-  sure.style.width = `${v === UNKNOWN ? 0 : (isPerhapsNone(id) ? state.snap.none[id] : sureness(id)) / 100}%`;
-  text.children[0].textContent = heading(id);
-  text.children[1].textContent = caption(id);
-  text.title = explanation(id);
-}
 
 function draw() {
   if (state.view.kind === "class" && !(state.view.class < state.snap.classes.length)) return go({ kind: "all" }); // its adding was undone
@@ -74,6 +44,7 @@ function draw() {
   drawTabs();
   classes.draw();
   drawStats();
+  drawStopped();
   $("#hint").textContent = hint(visible.size);
   drawBar();
   if (view.kind === "map") { poolMap.ids = state.items.names.map((_, id) => id); poolMap.draw(); }
@@ -96,16 +67,15 @@ function drawTabs() {
 }
 
 function drawBar() {
-  const { selection } = state, ids = [...selection];
-  $("#bar").hidden = !ids.length;
+  bar.draw(typed);
+  grid.below = bar.covers;
+  if (bar.covers) $("#scroller").style.setProperty("--below", `${bar.covers}px`); // it stays, so that nothing jumps at the end
   $("#scroller").setAttribute("aria-activedescendant", state.cursor === null ? "" : `image${state.cursor}`);
-  if (!ids.length) return;
-  $("#bar-text").textContent = typed ? `class ${typed} …` : ids.length === 1 ? state.items.names[ids[0]] : plural(ids.length, "image", "images");
-  $("#accept").hidden = !ids.some((id) => !isGiven(id) && proposal(id) !== UNKNOWN);
-  $("#accept").replaceChildren(...(state.view.kind === "junk" ? ["None of these"] : ["Confirm", element("span", "wordy", " prediction")]));
-  $("#none").hidden = state.view.kind === "junk" && !$("#accept").hidden; // it would be there twice
-  $("#clear").hidden = !ids.some(isGiven);
-  $("#more").setAttribute("aria-pressed", adding);
+}
+
+function drawStopped() { // it stays until the page is left: no change is taken any more
+  $("#stopped").hidden = state.stopped === null;
+  $("#stopped span").textContent = state.stopped ?? "";
 }
 
 function go(next) {
@@ -115,7 +85,7 @@ function go(next) {
   location.hash = next.kind === "class" ? `class-${next.class}` : next.kind;
   draw();
   $("#tabs [aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" });
-  if (next.kind === "map") openMap();
+  if (next.kind === "map") openMap(poolMap);
   if (next.kind === "next" && grid.flat.length) select(grid.flat[0]);
 }
 
@@ -128,53 +98,6 @@ function goToHash() { // what the address says, also after the browser's back
 }
 window.addEventListener("hashchange", () => { if (state.snap) goToHash(); });
 
-// ---- the map
-
-const poolMap = new PoolMap($("#points"), {
-  colour: (id) => resolved(state.verdicts[id]),
-  isStrong: isGiven,
-  isSelected: (id) => state.selection.has(id),
-  onHover: peek,
-  onPick: (id, event) => (id === null ? unselect() : select(id, event)),
-});
-
-const colours = new Map();
-function resolved(c) { // a canvas knows no variables
-  if (!colours.has(c)) {
-    const probe = element("i");
-    probe.style.color = colour(c);
-    document.body.append(probe);
-    colours.set(c, getComputedStyle(probe).color);
-    probe.remove();
-  }
-  return colours.get(c);
-}
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { colours.clear(); draw(); });
-touch.addEventListener("change", () => { if (state.snap) draw(); });
-
-async function openMap() {
-  if (poolMap.points) return;
-  $("#map-wait").hidden = false;
-  try {
-    poolMap.points = (await get("api/map")).points;
-    $("#map-wait").hidden = true;
-    poolMap.draw();
-  } catch (error) {
-    toast(`The map cannot be had: ${error.message}`);
-  }
-}
-
-function peek(id, at) {
-  const figure = $("#peek"), room = $("#map");
-  figure.hidden = id === null;
-  if (id === null) return;
-  figure.querySelector("img").src = picture(id);
-  figure.querySelector("figcaption").textContent = [heading(id), caption(id)].filter(Boolean).join(" · ");
-  const [x, y] = at;
-  figure.style.left = `${x + 200 > room.clientWidth ? Math.max(4, x - 196) : x + 16}px`;
-  figure.style.top = `${Math.max(4, Math.min(y - 60, room.clientHeight - 216))}px`;
-}
-
 // ---- selecting and labelling
 
 function select(id, event = {}) {
@@ -183,7 +106,7 @@ function select(id, event = {}) {
     const a = grid.flat.indexOf(anchor), b = grid.flat.indexOf(id);
     state.selection = new Set(grid.flat.slice(Math.min(a, b), Math.max(a, b) + 1));
   } else {
-    if (!(event.ctrlKey || event.metaKey || adding)) state.selection = new Set([id]);
+    if (!(event.ctrlKey || event.metaKey || bar.adding)) state.selection = new Set([id]);
     else if (!selection.delete(id)) selection.add(id);
     state.anchor = id;
   }
@@ -191,34 +114,38 @@ function select(id, event = {}) {
   reselect();
 }
 
-function forget() { state.selection = new Set(); state.cursor = null; adding = false; }
+function forget() { state.selection = new Set(); state.cursor = null; bar.adding = false; }
 function unselect() { forget(); reselect(); }
 
 function reselect() {
   clearTyped();
   grid.refresh();
-  classes.arm();
   drawBar();
   poolMap.draw();
 }
 
-function label(ids, to, goOn = isJudging()) {
-  if (!ids.length) return;
-  const last = Math.max(...ids.map((id) => grid.flat.indexOf(id)));
+const label = (ids, to, goOn) => give([[to, ids]], goOn);
+
+function give(labels, goOn = isJudging()) { // [[to, ids], ...]: told in one sentence, and undone by one button
+  const chosen = new Set(labels.flatMap(([, ids]) => ids));
+  if (!chosen.size) return;
+  const last = grid.flat.findLastIndex((id) => chosen.has(id));
   const isLeft = (id) => !state.selection.has(id) && !isGiven(id);
   const after = grid.flat.slice(last + 1).find(isLeft) ?? grid.flat.find(isLeft);
   forget();
-  act({ do: "label", items: ids, to });
+  const changes = labels.map(([to, items]) => ({ do: "label", items, to }));
+  changes.forEach(act);
+  if (state.stopped === null) showDone(changes);
   if (goOn && state.view.kind !== "map" && after !== undefined && grid.place.has(after)) { select(after); grid.reveal(after); }
 }
 
-function accept(goOn) {
-  const byVerdict = new Map();
+function accept(goOn) { // what is most probable, of each image that has no label yet
+  const byClass = new Map();
   for (const id of state.selection) {
-    const v = proposal(id);
-    if (!isGiven(id) && v !== UNKNOWN) byVerdict.set(v, [...(byVerdict.get(v) ?? []), id]);
+    const to = proposal(id);
+    if (!isGiven(id) && to !== UNKNOWN) byClass.set(to, [...(byClass.get(to) ?? []), id]);
   }
-  for (const [to, ids] of byVerdict) label(ids, to, goOn);
+  give([...byClass], goOn);
 }
 
 const clear = () => label([...state.selection].filter(isGiven), CLEAR);
@@ -240,15 +167,6 @@ function digit(key) {
   if (typed === "0" || said * 10 > n) return finish();
   typing = setTimeout(finish, 700); // it may become the 1 of 12
   return drawBar();
-}
-
-function look(id) {
-  const viewer = $("#viewer"), image = viewer.querySelector("img"), [first, second] = viewer.querySelectorAll("p");
-  image.src = `image/${id}?run=${state.items.run}`;
-  image.alt = viewer.querySelector("h2").textContent = state.items.names[id];
-  first.textContent = [heading(id), caption(id)].filter(Boolean).join(" · ");
-  second.textContent = explanation(id);
-  if (!viewer.open) viewer.showModal();
 }
 
 function lookBeside(key) { // at the image before or after, which is then selected
@@ -280,14 +198,15 @@ on("#rows", "dragstart", (event) => {
   event.dataTransfer.effectAllowed = "move";
   const image = event.target.querySelector("img");
   if (image) event.dataTransfer.setDragImage(image, 40, 40);
+  document.body.classList.add("dragging"); // the classes show that they take it
 });
+document.addEventListener("dragend", () => document.body.classList.remove("dragging"));
 on("#add-class", "submit", addClass);
 on("#undo", "click", undo);
 on("#accept", "click", () => accept());
-on("#none", "click", () => label([...state.selection], NONE));
 on("#clear", "click", clear);
 on("#look", "click", () => look(state.cursor ?? [...state.selection][0]));
-on("#more", "click", () => { adding = !adding; drawBar(); });
+on("#more", "click", () => { bar.adding = !bar.adding; drawBar(); });
 on("#unselect", "click", unselect);
 on("#toast", "click", hideToast);
 on("#help-button", "click", () => $("#help").showModal());
@@ -335,6 +254,8 @@ document.addEventListener("keydown", (event) => {
   if (key === "?") $("#help").showModal();
 });
 
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (state.snap) draw(); });
+touch.addEventListener("change", () => { if (state.snap) draw(); });
 window.addEventListener("beforeunload", (event) => { if (state.pending.some((change) => change.version === undefined)) event.preventDefault(); });
 
 async function start() {
@@ -343,7 +264,7 @@ async function start() {
   } catch (error) {
     return toast(`The page cannot begin: ${error.message}`);
   }
-  begin(draw);
+  begin(draw, hideDone);
   document.title = `${state.items.title} · sala`;
   $("#title").textContent = $("#title").title = state.items.title;
   const nAside = state.items.set_aside.length;

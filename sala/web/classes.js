@@ -1,4 +1,4 @@
-// The list of classes: how many images each has, its newest examples; to click, to drop images on, to rename.
+// The list of classes: how many images each has, its newest examples; to show by a click, to drop images on, to rename.
 
 import { $, button, element, picture, replaceAll } from "./elements.js";
 import { act } from "./saving.js";
@@ -6,21 +6,16 @@ import { NONE, className, colour, counts, examples, state } from "./state.js";
 import { number } from "./words.js";
 
 export class Classes {
-  // pick(c) is called where a class is chosen, drop(c) where images are dropped, hover(c or null) under the mouse
+  // pick(c) is called where a class is clicked, drop(c) where images are dropped, hover(c or null) under the mouse
   constructor(holder, { pick, drop, hover }) {
     Object.assign(this, { holder, pick, drop, hover });
   }
 
   draw() {
-    this.arm();
     if (this.holder.querySelector("input")) return; // a name is being written
     const now = counts(), lists = examples();
     const rows = state.snap.classes.map((_, c) => this.row(c, now[c], lists[c]));
     replaceAll(this.holder, [...rows, this.row(NONE, now.at(-1), [])]);
-  }
-
-  arm() { // whether a click labels what is selected
-    this.holder.classList.toggle("armed", state.selection.size > 0);
   }
 
   row(c, n, ids) {
@@ -46,7 +41,7 @@ export class Classes {
     const move = element("i", `move ${moved > 0 ? "up" : "down"}`, moved ? `${moved > 0 ? "+" : "−"}${number(Math.abs(moved))}` : "");
     if (moved) move.title = "What the last change moved";
     made.append(key, element("i", "swatch"), element("span", "name", className(c)), move, element("span", "count", number(n)));
-    made.title = c === NONE ? "Images of none of the classes" : `${className(c)}: ${number(nExamples)} labelled, ${number(n)} of the pool`;
+    made.title = c === NONE ? "Show the images of none of the classes" : `Show ${className(c)}: ${number(nExamples)} labeled, ${number(n)} of the pool`;
     made.addEventListener("click", () => this.pick(c));
     return made;
   }

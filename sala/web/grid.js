@@ -1,6 +1,6 @@
 // A grid of tiles of which only the visible rows exist, so that a hundred thousand images scroll like a hundred.
 
-const HEADING = 46, GAP = 10, BAR = 84; // BAR: what the selection covers below, on wide pages
+const HEADING = 46, GAP = 10;
 
 export class Grid {
   // tile(id) makes an element once; update(element, id) is called whenever it is shown anew
@@ -10,6 +10,7 @@ export class Grid {
     this.make = tile;
     this.update = update;
     this.groups = [];
+    this.below = 0; // pixels that are covered by the bar of the selection
     this.tiles = new Map();
     this.shown = new Map();
     scroller.addEventListener("scroll", () => this.schedule(), { passive: true });
@@ -127,7 +128,7 @@ export class Grid {
     if (!row) return;
     const { scrollTop, clientHeight } = this.scroller;
     if (row.top < scrollTop) this.scroller.scrollTop = Math.max(0, row.top - HEADING);
-    else if (row.top + row.height + BAR > scrollTop + clientHeight) this.scroller.scrollTop = row.top + row.height + BAR - clientHeight;
+    else if (row.top + row.height + this.below > scrollTop + clientHeight) this.scroller.scrollTop = row.top + row.height + this.below - clientHeight;
     this.render(false);
   }
 

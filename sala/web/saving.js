@@ -3,15 +3,18 @@
 import { $ } from "./elements.js";
 import { place, state, takeSnapshot } from "./state.js";
 
-let news = () => {}; // to be called after any
+let news = () => {}, hideDone = () => {}; // to be called after any; before a change, and where one fails
 let queue = Promise.resolve();
 let refreshing = null;
 let wanted = 0; // the newest version that was saved
 let nOnTheWay = 0, failed = false;
 
-export function begin(onNews) {
+export function begin(onNews, onChange) {
   news = onNews;
+  hideDone = onChange;
   wanted = state.snap.version;
+  state.stopped = state.snap.stopped;
+  status();
 }
 
 export async function get(path) {
@@ -21,6 +24,11 @@ export async function get(path) {
 }
 
 export function act(change) { // a promise: whether it was saved
+  if (state.stopped !== null) {
+    toast("This is not saved: no more changes are taken.");
+    return Promise.resolve(false);
+  }
+  hideDone();
   if (change.do === "label") state.pending.push(change);
   nOnTheWay++;
   status();
@@ -34,16 +42,7 @@ export function act(change) { // a promise: whether it was saved
 async function save(change) {
   let sentence = null;
   try {
-    const answer = await post(change);
-    const text = await answer.text();
-    if (answer.ok) {
-      wanted = change.version = JSON.parse(text).saved;
-      failed = false;
-    } else {
-      sentence = answer.headers.get("Content-Type") === "application/json" ? JSON.parse(text).error : text;
-      failed ||= answer.status >= 500; // what is refused (4xx) was no change, and all that is one is saved
-      if (answer.status >= 500) sentence = `This was not saved: ${sentence}`;
-    }
+    if (!isVoid(change)) sentence = await answered(change, await post(change));
   } catch {
     failed = true;
     sentence = "The server does not answer: this was not saved. Is sala serve still running?";
@@ -55,14 +54,31 @@ async function save(change) {
     return true;
   }
   state.pending = state.pending.filter((other) => other !== change);
-  toast(sentence);
+  hideDone();
+  if (state.stopped === null) toast(sentence); // else the page says so, and goes on saying it
   place();
   news();
   return false;
 }
 
-function post({ do: what, items, to, class: number, name }) {
-  const body = JSON.stringify({ do: what, run: state.items.run, items, to, class: number, name });
+const isVoid = ({ of }) => of !== undefined && of.version === undefined; // undoes a change that could not be saved
+
+async function answered(change, answer) { // null, or a sentence that says why it was not done
+  const text = await answer.text();
+  if (answer.ok) {
+    wanted = change.version = JSON.parse(text).saved;
+    failed = false;
+    return null;
+  }
+  const said = answer.headers.get("Content-Type") === "application/json" ? JSON.parse(text) : { error: text };
+  if (said.stopped) state.stopped = said.error;
+  if (answer.status < 500) return said.error; // what is refused was no change, and all that is one is saved
+  failed = true;
+  return `This was not saved: ${said.error}`;
+}
+
+function post({ do: what, items, to, class: number, name, of }) {
+  const body = JSON.stringify({ do: what, run: state.items.run, items, to, class: number, name, version: of?.version });
   return fetch("api/act", { method: "POST", headers: { "Content-Type": "application/json" }, body });
 }
 
@@ -84,7 +100,7 @@ async function refresh() {
 }
 
 function status() {
-  const now = nOnTheWay ? "saving" : failed ? "failed" : "saved";
+  const now = nOnTheWay ? "saving" : failed || state.stopped !== null ? "failed" : "saved";
   const element = $("#saved");
   element.dataset.state = now;
   element.textContent = { saving: "saving …", saved: "saved", failed: "not saved" }[now];

@@ -13,11 +13,13 @@ export const state = {
   selection: new Set(),
   cursor: null,
   anchor: null, // where a range begins
+  stopped: null, // why the server takes no more changes
 };
 
 export const isGiven = (id) => state.given[id] !== UNKNOWN;
-// listed among what is perhaps junk: there it is asked whether an image is of none, elsewhere whether it is of its class
-export const isPerhapsNone = (id) => state.view.kind === "junk" && !isGiven(id) && ![NONE, UNKNOWN].includes(state.verdicts[id]);
+export const isLikelyOutlier = (id) => !isGiven(id) && state.snap.outlier[id] === 1; // more probably than of its class
+// it stays with its class, since that is not sure enough to reject it; but what it most probably is, is shown and confirmed
+export const isPerhapsNone = (id) => isLikelyOutlier(id) && ![NONE, UNKNOWN].includes(state.verdicts[id]);
 export const proposal = (id) => (isPerhapsNone(id) ? NONE : state.verdicts[id]);
 export const isDoubtful = (id) => !isGiven(id) && state.snap.doubtful[id] === 1;
 export const sureness = (id) => (isGiven(id) ? 10000 : state.verdicts[id] === NONE ? state.snap.none[id] : state.snap.sure[id]); // 1/10,000
@@ -35,6 +37,7 @@ export function takeSnapshot(next) {
   const { snap } = state;
   if (snap && next.version !== snap.version) state.before = { counts: counts(), estimate: snap.estimate };
   state.snap = next;
+  state.stopped ??= next.stopped;
   state.pending = state.pending.filter((change) => change.version === undefined || change.version > next.version);
   place();
 }
@@ -87,7 +90,7 @@ function withSelected(ids) {
 
 function junkGroups() {
   const { snap, verdicts } = state;
-  const perhaps = poolIds((id) => !isGiven(id) && verdicts[id] !== NONE && (snap.none[id] > 5000 || state.selection.has(id)));
+  const perhaps = poolIds((id) => !isGiven(id) && verdicts[id] !== NONE && (isLikelyOutlier(id) || state.selection.has(id)));
   const examples = state.given.flatMap((to, id) => (to === NONE && !state.items.in_pool[id] ? [id] : []));
   const parts = [
     { title: "Set aside", ids: junk().sort((a, b) => isGiven(a) - isGiven(b) || bySure(a, b)) },

@@ -46,13 +46,13 @@ export function explanation(id) { // all that is said of it; the shares add up t
 export function hint(n) { // of a view that lists n images
   const { snap, view, given } = state;
   if (!snap.classes.length) return "Add a class, then give it an example.";
-  if (!given.some((to) => to >= 0)) return `No class has an example yet: ${touch.matches ? "tap" : "click"} an image, then its class.`;
+  if (!given.some((to) => to >= 0)) return `No class has an example yet: ${touch.matches ? "tap" : "click"} an image, then its class in the bar below.`;
   if (!n && view.kind !== "map") return EMPTY[view.kind];
   return (touch.matches ? { ...HINTS, ...BY_TOUCH } : HINTS)[view.kind].replace("SURE", `${Math.round(100 * snap.sure_from)} %`);
 }
 
 const HINTS = {
-  all: "Click an image, then its class on the left; or press the class’s number, or drag the image there.",
+  all: "Click an image, then its class in the bar below; or press the class’s number, or drag the image onto the class.",
   next: "The images whose labels would help most, in order. Press a class’s number, Enter if the prediction is right, 0 for none of these.",
   doubtful: "Less than SURE sure, the least sure first.",
   junk: "Of none of the classes, it seems, the surest first. Press Enter if that is right, else its class’s number: others like it follow.",
@@ -60,12 +60,12 @@ const HINTS = {
   map: "Alike images lie together, ringed points are labelled. Wheel to zoom, drag to move, click to select.",
 };
 const BY_TOUCH = {
-  all: "Tap an image, then its class.",
-  next: "The images whose labels would help most, in order. Tap the class, or Confirm if the prediction is right.",
-  junk: "Of none of the classes, it seems, the surest first. Tap None of these if that is right, else its class: others like it follow.",
+  all: "Tap an image, then its label.",
+  next: "The images whose labels would help most, in order. Tap the label, or Confirm if the prediction is right.",
+  junk: "Of none of the classes, it seems, the surest first. Tap Confirm if that is right, else its class: others like it follow.",
   map: "Alike images lie together, ringed points are labelled. Pinch to zoom, drag to move, tap to select.",
 };
 const EMPTY = {
   all: "The pool is empty.", next: "Nothing is left to ask: every image has a label.", doubtful: "No image is in doubt.",
-  junk: "Nothing was set aside, and nothing is rather junk than of a class.", class: "No image is in this class yet. Select one in another view, then this class.",
+  junk: "Nothing was set aside, and nothing is rather junk than of a class.", class: "No image is in this class yet. Select one in another view and give it this label.",
 };
