@@ -7,6 +7,7 @@ import sys
 from functools import cache
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4  # glibc's malloc.h
+KEPT = 64 << 20  # bytes of smaller blocks that are not given back: a network asks for the same ones again
 LARGE_BLOCK = 12 << 20  # bytes: below the 16 MiB in which Pillow asks for memory, above a network's maps of two images
 
 
@@ -20,7 +21,7 @@ def keep_freed_memory() -> bool:
 def give_back_large_blocks() -> bool:
     """Tell the C library to give blocks of more than LARGE_BLOCK bytes back to the system when they are freed. Else each
     thread keeps what its largest image took. Once is enough."""
-    return _set(M_MMAP_THRESHOLD, LARGE_BLOCK)
+    return _set(M_MMAP_THRESHOLD, LARGE_BLOCK) and _set(M_TRIM_THRESHOLD, KEPT)
 
 
 def _set(parameter: int, value: int) -> bool:

@@ -26,6 +26,7 @@ from sala.refining import anchored
 from sala.variation import Variation
 
 FORMAT = 8
+LARGEST = 1e6  # what no fit comes near: three of them multiplied are a number still
 
 
 @dataclass(frozen=True)
@@ -160,11 +161,13 @@ class LabelModel:
         fits = all(part.shape == vectors.get(name, (k, d)) for name, part in parts.items())
         fits = fits and all(t.dtype == torch.float32 and bool(t.isfinite().all()) for t in parts.values())
         fits = fits and self.known.belonging.n_way == k > 0
+        compared = [part for name, part in parts.items() if name not in ("centre", "spread") and part.numel()]
+        fits = fits and all(float(part.abs().max()) < LARGEST for part in compared)
         if not fits or not self.variation.is_good():
             raise ValueError("its parts do not fit each other, or are no numbers")
         if not bool((self.spread >= 0).all()):
             raise ValueError("its parts do not fit each other, or are no numbers")
-        if not 0 <= self.anchor <= 1 or not 0 < self.inverse_temperature < math.inf:
+        if not 0 <= self.anchor <= 1 or not 0 < self.inverse_temperature < LARGEST:
             raise ValueError("its temperature or anchor is out of range")
         self.config.check()
 

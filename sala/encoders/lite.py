@@ -120,10 +120,13 @@ class SameConv(nn.Conv2d):
         k, s = self.kernel_size[0], self.stride[0]
         if k == 1:  # a product with each pixel, which lies as one row where channels are last
             return F.linear(x.permute(0, 2, 3, 1), self.weight.flatten(1), self.bias).permute(0, 3, 1, 2)
-        h, w = (max((math.ceil(n / s) - 1) * s + k - n, 0) for n in x.shape[-2:])
-        if h % 2 or w % 2:
-            x, h, w = F.pad(x, (w // 2, w - w // 2, h // 2, h - h // 2)), 0, 0
-        return F.conv2d(x, self.weight, self.bias, self.stride, (h // 2, w // 2), groups=self.groups)
+        rows, columns = (math.ceil(n / s) for n in x.shape[-2:])
+        h, w = (max((m - 1) * s + k - n, 0) for m, n in zip((rows, columns), x.shape[-2:], strict=True))
+        if h % 2 == 0 and w % 2 == 0:
+            return F.conv2d(x, self.weight, self.bias, self.stride, (h // 2, w // 2), groups=self.groups)
+        # one stride more on all sides, and the first row and column left out: the input need not be copied to be padded
+        y = F.conv2d(x, self.weight, self.bias, self.stride, (h // 2 + s, w // 2 + s), groups=self.groups)
+        return y[..., 1 : 1 + rows, 1 : 1 + columns]
 
 
 def round_channels(wanted: float, divisor: int = 8) -> int:
