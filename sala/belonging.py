@@ -124,7 +124,12 @@ class Belonging:
             self.pull,
             self.left_out or 0.0,
         ]
-        if not all(abs(number) < 1e6 for number in numbers) or self.n_way < 1 or self.n_shot <= 0 or not 0 < self.none_share < 1:
+        if (
+            not all(abs(number) < 1e6 for number in numbers)
+            or self.n_way < 1
+            or self.n_shot <= 0
+            or not 0 < self.none_share < 1
+        ):
             raise ValueError(f"{vars(self)} describes no pool")
 
     def none_of(

@@ -50,10 +50,11 @@ def serve(
 
     collection = list_images(labelled, pool)
     place = state or pool.resolve().with_name(f"{pool.resolve().name}.sala.jsonl")
+    check_address(host, port)
+    network = open_encoder(encoder)  # before the state: what fails leaves no new one behind
     with closing(Journal(place)) as journal:
-        check_address(host, port)
         with console.embedding("embedding") as progress:
-            collection, features = embedded(collection, open_encoder(encoder), progress)
+            collection, features = embedded(collection, network, progress)
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))  # the browser and its pictures need the other cores
         session = Session(collection, features, journal)
         server = PageServer(session, host, port, title=printable(pool.resolve().name))

@@ -172,6 +172,13 @@ def test_a_port_in_use_is_said_so(session: Session) -> None:
 # -- the command
 
 
+@pytest.mark.parametrize("wrong", [{"encoder": "nosuch"}, {"host": "192.0.2.1"}])
+def test_a_wrong_option_leaves_no_state_behind(folders: tuple[Path, Path], wrong: dict[str, Any]) -> None:
+    with pytest.raises(SalaError):
+        serve(*folders, **{"port": 0, "browser": False, "encoder": "lite0", **wrong})
+    assert not list(folders[1].parent.glob("*.jsonl"))
+
+
 def test_kill_9_loses_nothing_that_was_shown_as_saved(folders: tuple[Path, Path]) -> None:
     """Labels as fast as they are answered, a kill at any moment, and all that was answered is there again."""
     process, address = start(folders, "--port", "0")
