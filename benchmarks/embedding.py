@@ -41,10 +41,8 @@ def in_batches(paths: list[Path], encoder: Encoder) -> np.ndarray:
     encoder.batch_size = 4  # type: ignore[attr-defined]
     with ThreadPoolExecutor(n_workers()) as pool:
         coming = [pool.submit(_image, path, encoder) for path in paths]
-        parts = []
-        for i in range(0, len(paths), 32):
-            parts.append(encoder.embed(np.stack([f.result() for f in coming[i : i + 32]])))
-    return np.concatenate(parts)
+        batches = (coming[i : i + 32] for i in range(0, len(paths), 32))
+        return np.concatenate([encoder.embed(np.stack([f.result() for f in batch])) for batch in batches])
 
 
 def _image(path: Path, encoder: Encoder) -> np.ndarray:
