@@ -65,7 +65,10 @@ def train(
         str, typer.Option(help="float32, bfloat16 in the backbone, or auto: bfloat16 on cuda alone.")
     ] = "auto",
     out: Annotated[Path | None, typer.Option(help="Run folder; default runs/DATASET-METHOD-...")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Continue this run; all other options come from it.")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Continue this run; all other options come from it, but for --root if its data has moved."),
+    ] = None,
 ) -> None:
     """Train a method on a dataset. Writes a run folder; prints its path.
 
@@ -79,7 +82,7 @@ def train(
     if resume is not None:
         _check_resume(resume, _said(context), method)
         with joined() as ranks, watching.view(config := read_config(resume), ranks) as watch:
-            state = resume_run(resume, watch, ranks)
+            state = resume_run(resume, watch, ranks, root=root)
         return _tell_end(resume, config, state, ranks)
     protocol = _protocol(dataset, ways, shots, distractors, unlabeled, queries, labeled_share)
     config = RunConfig(
@@ -115,7 +118,7 @@ def _check_resume(run: Path, said: set[str], method: str) -> None:
     from sala.methods import plugins
     from sala.runconfig import read_config
 
-    if others := sorted(said - {"resume", "method"}):
+    if others := sorted(said - {"resume", "method", "root"}):
         word = "set" if others[0] == "option" else others[0].replace("_", "-")
         raise SalaError(f"--resume takes everything from the run; leave out --{word}, or start a new run with --out")
     if "method" in said:

@@ -52,8 +52,13 @@ def embedding(description: str) -> Iterator[Callable[[EmbedProgress], None]]:
             note = ", ".join(f"{n:,} {what}" for n, what in notes if n)
             bar.update(task, completed=progress.done, total=progress.total, note=note)
             bar.update(task, rate=bar.tasks[task].speed or 0.0)  # with what has just been done
+            last["progress"] = progress
 
+        last: dict[str, EmbedProgress] = {}
         yield report
+    if "progress" in last and last["progress"].n_cached:
+        told = last["progress"]
+        err.print(f"{told.n_cached:,} of {told.total:,} images had been embedded before")
 
 
 @contextmanager

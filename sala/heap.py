@@ -19,9 +19,9 @@ def keep_freed_memory() -> bool:
 
 @cache
 def give_back_large_blocks() -> bool:
-    """Tell the C library to give blocks of more than LARGE_BLOCK bytes back to the system when they are freed. Else each
-    thread keeps what its largest image took. Once is enough."""
-    return _set(M_MMAP_THRESHOLD, LARGE_BLOCK) and _set(M_TRIM_THRESHOLD, KEPT)
+    """Tell the C library to give blocks of more than LARGE_BLOCK bytes back to the system when they are freed, whatever it
+    was told before. Else each thread keeps what its largest image took. Once is enough."""
+    return _set(M_MMAP_MAX, 65_536) and _set(M_MMAP_THRESHOLD, LARGE_BLOCK) and _set(M_TRIM_THRESHOLD, KEPT)
 
 
 def _set(parameter: int, value: int) -> bool:

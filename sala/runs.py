@@ -88,11 +88,15 @@ def _check_enough_episodes(config: RunConfig, ranks: Ranks) -> None:
         )
 
 
-def resume_run(folder: Path | str, watch: Watch | None = None, ranks: Ranks = ALONE) -> TrainState:
+def resume_run(
+    folder: Path | str, watch: Watch | None = None, ranks: Ranks = ALONE, *, root: Path | None = None
+) -> TrainState:
     """Go on where the last checkpoint of a run is; the end is the same, bit for bit, as without the interruption. The number
-    of processes may be another one, which changes the order of sums and so the last bits."""
+    of processes may be another one, which changes the order of sums and so the last bits. `root` is where the data is now, if
+    not where it was."""
     folder, watch = Path(folder), watch or Watch()
     config = read_config(folder)
+    config = config if root is None else replace(config, root=str(root.resolve()))
     _check_enough_episodes(config, ranks)
     if plugins.is_file(config.method):
         plugins.check_known(config.method)

@@ -24,8 +24,10 @@ MEASURED = """
     import sys, threading
     from pathlib import Path
     from sala.data.images import decode
+    from sala.heap import keep_freed_memory
     def peak():
         return int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1]) / 1000
+    keep_freed_memory()  # as the command does
     before = peak()
     def work(path):
         with open(path, "rb") as file:

@@ -10,6 +10,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from painted import invoke
+from trees import grey
 
 from sala.errors import SalaError
 from sala.partial import partial_file, remove_stale
@@ -114,3 +116,18 @@ def test_partial_files_of_processes_that_are_gone_are_removed(tmp_path: Path) ->
     with partial_file(tmp_path / "b") as place:
         place.touch()
     assert not place.exists()
+
+
+def test_a_run_goes_on_where_its_data_is_now(tmp_path: Path) -> None:
+    for label in "abcdefghijklmnop":
+        (tmp_path / "data" / label).mkdir(parents=True)
+        for i in range(60):
+            (tmp_path / "data" / label / f"{i}.png").write_bytes(grey(i, size=(16, 16)))
+    words = ["--dataset", "folder", "--method", "protonet", "--image-size", "16", "--episodes", "2", "--ways", "2"]
+    words += ["--root", str(tmp_path / "data"), "--out", str(tmp_path / "run"), "--validate-every", "1"]
+    begun = invoke("train", *words)
+    assert not begun.exception, begun.output
+    (tmp_path / "data").rename(tmp_path / "moved")
+    resumed = invoke("train", "--resume", tmp_path / "run", "--root", tmp_path / "moved")
+    assert not resumed.exception and "after episode 2 of 2" in resumed.stderr
+    assert isinstance(invoke("train", "--resume", tmp_path / "run").exception, SalaError)

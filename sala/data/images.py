@@ -31,6 +31,7 @@ warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
 MAX_PIXELS = 80_000_000  # of one image: more than nearly any camera's, below Pillow's own warning
 MAX_SLOW_PIXELS = 4_000_000  # where Pillow's decoder is a loop in Python
 MAX_BYTES = 370_000_000  # of all images that are being decoded
+LARGE_BYTES = 16_000_000  # of one: freed memory is then given back to the system
 WHOLE_PIXELS = 16_000_000  # up to here an image is converted as a whole: 4 more bytes a pixel
 BAND_PIXELS = 1 << 18
 IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # not Pillow's others: EPS would run Ghostscript
@@ -63,7 +64,8 @@ class _Room:
 
     @contextmanager
     def take(self, n_bytes: int) -> Iterator[None]:
-        give_back_large_blocks()
+        if n_bytes > LARGE_BYTES:
+            give_back_large_blocks()
         with self._change:
             self._change.wait_for(lambda: self._taken + n_bytes <= MAX_BYTES or not self._taken)
             self._taken += n_bytes
