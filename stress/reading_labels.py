@@ -87,18 +87,25 @@ def of_labels(world: World, folder: Path) -> list[Reader]:
         page.ask("/api/act", body)
     page.end()
     return [
-        Reader("label-model", folder / "model", ("model.safetensors",), lambda f: predict(world, f), 4),
+        Reader(
+            "label-model",
+            folder / "model",
+            ("model.safetensors",),
+            lambda f: predict(world, f, str(world / "features.npy")),
+            4,
+        ),
         Reader("journal", folder / "journal", ("state.jsonl",), lambda f: _open_page(world, f), 6),
     ]
 
 
-def predict(world: World, folder: Path) -> None:
+def predict(world: World, folder: Path, encoder: str | None = None) -> None:
+    """With the encoder that the model names, or one that the user names."""
     from sala.engine import LabelModel
     from sala.labelling import encoder_of, predict_files, write_rows
 
     model = LabelModel.load(folder / "model.safetensors")
     files = ((path, None) for path in sorted((world / "pool").iterdir()))
-    rows = predict_files(model, encoder_of(model, None), files, cache=False)
+    rows = predict_files(model, encoder_of(model, encoder), files, cache=False)
     with (folder / "labels.csv").open("w") as file:
         write_rows(rows, file, "csv", model.classes)
 
