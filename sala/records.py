@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sala.checkpoint import write_json
-from sala.data.files import read_text
+from sala.data.files import read_bounded, read_text
 from sala.errors import SalaError
 from sala.evaluate import Result
 from sala.paper import ARMS
@@ -103,7 +103,7 @@ def read_record(out: Path, run: Run) -> Record | None:
     if not path.is_file():
         return None
     try:
-        content = json.loads(read_text(path))
+        content = json.loads(read_bounded(path))
         check_same(path, RunConfig.from_json(content["config"]), run)
         results = {setting: _result(content["results"][setting]) for setting in run.cell.protocol.test}
         return Record(

@@ -53,6 +53,7 @@ def saved(image: Image.Image, path: Path, **options: object) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_four_huge_images_at_once_stay_within_400_mb(tmp_path: Path) -> None:
     side = 8_900

@@ -18,13 +18,13 @@ N = 8
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The images that were read, in order."""
-    read, done = Collection.read, []
+    read, done = Collection.open, []
 
     def counted(self: Collection, index: int) -> bytes:
         done.append(index)
         return read(self, index)
 
-    monkeypatch.setattr(Collection, "read", counted)
+    monkeypatch.setattr(Collection, "open", counted)
     return done
 
 

@@ -147,7 +147,7 @@ def read_bounded(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
 
 def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
     try:
-        return read_bounded(path, limit).decode("utf-8-sig")  # -sig: spreadsheets put a mark in front
+        return read_bounded(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise SalaError(f"{printable(str(path))} is not text in UTF-8; save it as such") from None
 
@@ -155,9 +155,11 @@ def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
 def read_csv(path: Path) -> list[list[str]]:
     """The non-empty lines of a CSV file, cells without blanks around them."""
     try:
-        lines = io.StringIO(read_text(path), newline="")
+        lines = io.StringIO(
+            read_bounded(path).decode("utf-8-sig"), newline=""
+        )  # -sig: spreadsheets put a mark in front
         rows = [[cell.strip() for cell in row] for row in csv.reader(lines) if row]
-    except csv.Error as error:
+    except (UnicodeDecodeError, csv.Error) as error:
         raise SalaError(f"{path} is not a CSV file in UTF-8 ({error}); save it as such") from None
     if any("\0" in cell for row in rows for cell in row):
         raise SalaError(f"{path} is not a CSV file: it holds NUL bytes; get a fresh copy of it")

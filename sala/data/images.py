@@ -124,7 +124,7 @@ def _check_pixels(image: Image.Image, where: str, min_side: int) -> None:
 
 
 def _too_large(where: str, what: str, limit: str) -> SalaError:
-    return SalaError(f"{where} {what}, and {limit} the limit; scale it down, save it as JPEG, or remove it")
+    return SalaError(f"{where} {what}, and {limit} the limit; scale it down or remove it")
 
 
 def _upright_size(image: Image.Image) -> tuple[int, int]:
