@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from sala.encoders.base import Encoder, Features, Images, file_hash
 from sala.encoders.foreign import TORCHSCRIPT_SUFFIXES, OnnxEncoder, TorchScriptEncoder, channels_first
@@ -65,7 +67,8 @@ class LiteEncoder:
         path = lite_weights(name)
         self.identity = f"{name}-{file_hash(path)[:16]}"
         # channels last: twice as fast on a CPU
-        self.network = load_lite(name, path).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        network = load_lite(name, path).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.network = traced(network, self._input(np.zeros((1, self.image_size, self.image_size, 3), np.uint8)))
 
     @torch.inference_mode()
     def embed(self, images: Images) -> Features:
@@ -78,6 +81,15 @@ class LiteEncoder:
     def _input(self, images: Images) -> Tensor:
         x = (channels_first(images).float() - 127) / 128
         return x.contiguous(memory_format=torch.channels_last)
+
+
+@torch.inference_mode()
+def traced(network: nn.Module, example: Tensor) -> Callable[[Tensor], Tensor]:
+    """The network as one call: workers then do not wait for each other between its layers, as Python's threads do."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of sizes that become constants, as they are; newer PyTorch calls tracing old
+        frozen: Callable[[Tensor], Tensor] = torch.jit.freeze(torch.jit.trace(network, example))  # type: ignore[no-untyped-call]
+    return frozen
 
 
 LETTERS = {"omniglot", "glyphs"}  # datasets that are drawn light on dark, whatever their files are
