@@ -1,11 +1,12 @@
 """Images per second of the embedding pass of `sala label`, and what a busy core costs it.
 
-    python benchmarks/embedding.py photos.zip --out results/embedding.json [--onnx lite0.onnx]
+    python benchmarks/embedding.py photos.zip --before CHECKOUT --onnx lite0.onnx --out results/embedding.json
 
-The first 1,000 JPEGs of a zip or folder, EfficientNet-Lite0, no cache. In turn, several rounds on one machine:
+The first 1,000 JPEGs of a zip or folder, EfficientNet-Lite0, no cache. In turn, several rounds on one machine, each pass in a
+process of its own that times itself:
 
-- `batches`: batches of 32 on all threads of PyTorch, decoded ahead by a pool of threads (the scheme before workers);
-- `workers`: `embed_files`, as many single-threaded workers as cores;
+- `now`: `embed_files` of this checkout, as many single-threaded workers as cores;
+- `before`: `embed_files` of another checkout, such as a `git worktree` of an earlier commit;
 - `onnx`: the same network in onnxruntime, in the same workers (a file made with torch.onnx.export from `load_lite("lite0")`);
 - `... busy`: the same while another process keeps one core busy.
 
@@ -16,41 +17,39 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from sala.data.files import Tree
-from sala.data.images import decode
-from sala.encoders import Encoder, embed_files, open_encoder
-from sala.encoders.foreign import OnnxEncoder
-from sala.encoders.workers import n_workers
+
+HERE = Path(__file__).resolve().parent.parent
+PASS = """
+import sys, time
+from pathlib import Path
+from sala.encoders import embed_files, open_encoder
+encoder, paths = open_encoder(sys.argv[1]), sorted(Path(sys.argv[2]).glob("*.jpg"))
+embed_files(paths[:40], encoder, cache=False)
+start = time.perf_counter()
+embed_files(paths, encoder, cache=False)
+print(len(paths) / (time.perf_counter() - start))
+"""
 
 
-def in_batches(paths: list[Path], encoder: Encoder) -> np.ndarray:
-    """Batches of 32, the next one decoded while one is embedded four images at a time."""
-    encoder.batch_size = 4  # type: ignore[attr-defined]
-    with ThreadPoolExecutor(n_workers()) as pool:
-        coming = [pool.submit(_image, path, encoder) for path in paths]
-        batches = (coming[i : i + 32] for i in range(0, len(paths), 32))
-        return np.concatenate([encoder.embed(np.stack([f.result() for f in batch])) for batch in batches])
-
-
-def _image(path: Path, encoder: Encoder) -> np.ndarray:
-    return decode(path.read_bytes(), path.name, image_size=encoder.image_size, mode=encoder.mode)
-
-
-def in_workers(paths: list[Path], encoder: Encoder) -> np.ndarray:
-    return embed_files(paths, encoder, cache=False).features
+def images_per_second(checkout: Path, encoder: str, folder: Path) -> float:
+    environment = {**os.environ, "PYTHONPATH": str(checkout)}
+    words = [sys.executable, "-W", "ignore", "-c", PASS, encoder, str(folder)]
+    done = subprocess.run(words, env=environment, cwd=checkout, capture_output=True, text=True, check=True)
+    return float(done.stdout)
 
 
 @contextmanager
@@ -63,36 +62,27 @@ def busy_core() -> Iterator[None]:
         process.wait()
 
 
-def with_onnx(path: Path, folder: Path) -> OnnxEncoder:
-    """The same network on the same input: (x - 127) / 128."""
-    (folder / "net.onnx").write_bytes(path.read_bytes())
+def with_settings(onnx: Path, folder: Path) -> str:
+    """The same network with the same input: (x - 127) / 128."""
+    place = folder / "net.onnx"
+    place.write_bytes(onnx.read_bytes())
     (folder / "net.json").write_text(json.dumps({"mean": [127 / 255] * 3, "std": [128 / 255] * 3}))
-    return OnnxEncoder(folder / "net.onnx")
+    return str(place)
 
 
-def rounds(paths: list[Path], onnx: Path | None, n: int, folder: Path) -> list[dict[str, float]]:
-    schemes: dict[str, tuple[Callable[[list[Path], Encoder], np.ndarray], Encoder]] = {
-        "batches": (in_batches, open_encoder("lite0")),
-        "workers": (in_workers, open_encoder("lite0")),
-    }
-    if onnx:
-        schemes["onnx"] = in_workers, with_onnx(onnx, folder)
-    found = []
-    first = in_workers(paths[:40], schemes["workers"][1])
-    for name, (embed, encoder) in schemes.items():
-        difference = float(np.abs(embed(paths[:40], encoder) - first).max())  # warms up, too
-        print(f"{name}: features differ by {difference:.1e} at most", file=sys.stderr)
-    for _ in range(n):
-        rates = {}
-        for name, (embed, encoder) in schemes.items():
-            for suffix, around in (("", nullcontext()), (" busy", busy_core())):
-                with around:
-                    start = time.perf_counter()
-                    embed(paths, encoder)
-                    rates[name + suffix] = len(paths) / (time.perf_counter() - start)
-        print({name: round(rate, 1) for name, rate in rates.items()}, file=sys.stderr)
-        found.append(rates)
-    return found
+def one_round(arms: dict[str, tuple[Path, str]], folder: Path) -> dict[str, float]:
+    rates = {}
+    for suffix in ("", " busy"):
+        for name, (checkout, encoder) in arms.items():
+            with busy_core() if suffix else nullcontext():
+                rates[name + suffix] = images_per_second(checkout, encoder, folder)
+    print({name: round(rate, 1) for name, rate in rates.items()}, file=sys.stderr)
+    return rates
+
+
+def ratios(rounds: list[dict[str, float]]) -> dict[str, list[float]]:
+    pairs = [("now", "before"), ("now busy", "now"), ("before busy", "before"), ("onnx", "now")]
+    return {f"{a} / {b}": [r[a] / r[b] for r in rounds] for a, b in pairs if a in rounds[0] and b in rounds[0]}
 
 
 def main() -> None:
@@ -100,29 +90,26 @@ def main() -> None:
     parser.add_argument("photos", type=Path)
     parser.add_argument("--images", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--before", type=Path)
     parser.add_argument("--onnx", type=Path)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     tree = Tree(args.photos)
-    with tempfile.TemporaryDirectory() as folder:
-        names = [name for name in tree.files() if name.lower().endswith((".jpg", ".jpeg"))][: args.images]
-        paths = [Path(folder) / f"{i}.jpg" for i in range(len(names))]
-        for path, name in zip(paths, names, strict=True):
-            path.write_bytes(tree.read(name))
-        found = rounds(paths, args.onnx, args.rounds, Path(folder))
-    ratios = {
-        "workers / batches": [r["workers"] / r["batches"] for r in found],
-        "workers busy / workers": [r["workers busy"] / r["workers"] for r in found],
-        "batches busy / batches": [r["batches busy"] / r["batches"] for r in found],
-    }
-    if args.onnx:
-        ratios["time of workers / time of onnx"] = [r["onnx"] / r["workers"] for r in found]
-    for name, values in ratios.items():
+    names = [name for name in tree.files() if name.lower().endswith((".jpg", ".jpeg"))][: args.images]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for i, name in enumerate(names):
+            (folder / f"{i:06d}.jpg").write_bytes(tree.read(name))
+        arms = {"before": (args.before.resolve(), "lite0")} if args.before else {}
+        arms["now"] = HERE, "lite0"
+        arms |= {"onnx": (HERE, with_settings(args.onnx, folder))} if args.onnx else {}
+        rounds = [one_round(arms, folder) for _ in range(args.rounds)]
+    for name, values in ratios(rounds).items():
         print(f"{name}: {np.median(values):.2f} (of {', '.join(f'{v:.2f}' for v in values)})")
     record = {
-        "command": " ".join(["python", *sys.argv]), "data": args.photos.name, "images": len(paths), "workers": n_workers(),
-        "machine": platform.machine(), "torch": torch.__version__, "date": time.strftime("%Y-%m-%d"),
-        "images_per_second": found, "ratios": ratios,
+        "command": " ".join(["python", *sys.argv]), "data": args.photos.name, "images": len(names),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores", "torch": version("torch"),
+        "date": time.strftime("%Y-%m-%d"), "images_per_second": rounds, "ratios": ratios(rounds),
     }  # fmt: skip
     if args.out:
         args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
