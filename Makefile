@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all bench stress results check format clean
+.PHONY: demo test test-all bench stress stress-quick results check format clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -34,6 +34,9 @@ bench: $(VENV)/installed-dev  ## what things cost here; writes benchmarks/here.j
 
 stress: $(VENV)/installed-dev  ## kills, faults, altered files, hostile requests, wrong commands: 15 minutes; writes stress/here.json
 	@$(BIN)/python -m stress --seed 0 --minutes 15 --out stress/here.json
+
+stress-quick: $(VENV)/installed-dev  ## a part of that, in three minutes
+	@$(BIN)/python -m stress --seed 0 --quick
 
 results: $(VENV)/installed-dev  ## tables, figures and pages from the records in results/runs
 	@$(BIN)/sala reproduce all --no-run
