@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all bench stress stress-quick results check format clean
+.PHONY: demo test test-slow test-all bench stress stress-quick results docs check format clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -20,17 +20,24 @@ $(VENV)/installed-dev: $(VENV)/installed
 	@$(PIP) --editable '.[dev]'
 	@touch $@
 
+$(VENV)/installed-docs: $(VENV)/installed
+	@echo "installing the tools for the documentation (once)"
+	@$(PIP) --editable '.[docs]'
+	@touch $@
+
 demo: $(VENV)/installed  ## train, test and compare on the built-in data; writes sala-demo/report.html
 	@$(BIN)/sala demo
 
 test: $(VENV)/installed-dev  ## the tests that run in minutes
 	@$(BIN)/python -m pytest -n auto --dist worksteal
 
-test-all: $(VENV)/installed-dev  ## the slow ones too
-	@$(BIN)/python -m pytest -m '' -n auto --dist worksteal
+test-slow: $(VENV)/installed-dev  ## the other tests
+	@$(BIN)/python -m pytest -m slow -n auto --dist worksteal
+
+test-all: test test-slow  ## all tests
 
 bench: $(VENV)/installed-dev  ## what things cost here; writes benchmarks/here.json
-	@$(BIN)/sala bench --out benchmarks/here.json
+	@$(BIN)/python -m benchmarks --out benchmarks/here.json
 
 stress: $(VENV)/installed-dev  ## kills, faults, altered files, hostile requests, wrong commands: 15 minutes; writes stress/here.json
 	@$(BIN)/python -m stress --seed 0 --minutes 15 --out stress/here.json
@@ -40,7 +47,11 @@ stress-quick: $(VENV)/installed-dev  ## a part of that, in three minutes
 
 results: $(VENV)/installed-dev  ## tables, figures and pages from the records in results/runs
 	@$(BIN)/sala reproduce all --no-run
-	@$(BIN)/python docs/fill.py
+	@$(BIN)/python docs/tools/fill.py
+
+docs: $(VENV)/installed-docs  ## the documentation as pages in site/; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open site/index.html"
 
 check: $(VENV)/installed-dev  ## formatting, lint, types
 	@$(BIN)/ruff format --check .

@@ -70,10 +70,10 @@ def with_settings(onnx: Path, folder: Path) -> str:
     return str(place)
 
 
-def one_round(arms: dict[str, tuple[Path, str]], folder: Path) -> dict[str, float]:
+def one_round(variants: dict[str, tuple[Path, str]], folder: Path) -> dict[str, float]:
     rates = {}
     for suffix in ("", " busy"):
-        for name, (checkout, encoder) in arms.items():
+        for name, (checkout, encoder) in variants.items():
             with busy_core() if suffix else nullcontext():
                 rates[name + suffix] = images_per_second(checkout, encoder, folder)
     print({name: round(rate, 1) for name, rate in rates.items()}, file=sys.stderr)
@@ -100,10 +100,10 @@ def main() -> None:
         folder = Path(place)
         for i, name in enumerate(names):
             (folder / f"{i:06d}.jpg").write_bytes(tree.read(name))
-        arms = {"before": (args.before.resolve(), "lite0")} if args.before else {}
-        arms["now"] = HERE, "lite0"
-        arms |= {"onnx": (HERE, with_settings(args.onnx, folder))} if args.onnx else {}
-        rounds = [one_round(arms, folder) for _ in range(args.rounds)]
+        variants = {"before": (args.before.resolve(), "lite0")} if args.before else {}
+        variants["now"] = HERE, "lite0"
+        variants |= {"onnx": (HERE, with_settings(args.onnx, folder))} if args.onnx else {}
+        rounds = [one_round(variants, folder) for _ in range(args.rounds)]
     for name, values in ratios(rounds).items():
         print(f"{name}: {np.median(values):.2f} (of {', '.join(f'{v:.2f}' for v in values)})")
     record = {

@@ -2,8 +2,8 @@
 
     python benchmarks/page.py --images 10000 --classes 9 --browser
 
-The features are made up: 1280 numbers an image, a group for each class, one image in five of none. What is measured does not
-depend on what they say, only on how many there are.
+The features are synthetic: 1280 numbers an image, one group per class, one image in five an outlier. Only their number matters
+for what is measured.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ import numpy as np
 import torch
 from PIL import Image
 
-from sala.collection import list_images
-from sala.heap import keep_freed_memory
-from sala.journal import Journal
-from sala.projection import pool_map
-from sala.serve import PageServer
-from sala.session import Session
+from sala.data.memory import keep_freed_memory
+from sala.labeling.embedding import ProjectFeatures
+from sala.labeling.places import Places
+from sala.labeling.project import open_project
+from sala.web.journal import Journal
+from sala.web.layout import pool_map
+from sala.web.server import PageServer
+from sala.web.session import Session
 
 
 def main() -> None:
@@ -46,7 +48,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         session = made_up(Path(folder), options.images, options.classes)
         server = PageServer(session, port=0)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
         session.snapshot()
         result: dict[str, Any] = {
             "images": options.images,
@@ -56,48 +59,47 @@ def main() -> None:
         result |= {"machine": f"{platform.machine()}, {platform.python_version()}, torch {torch.__version__}"}
         result |= clicks(server, options.clicks)
         begun = time.perf_counter()
-        pool_map(session.features)
+        pool_map(session.images.features)
         result["map_seconds"] = round(time.perf_counter() - begun, 2)
         if options.browser:
             result |= in_chromium(server, options.clicks)
         print(json.dumps(result, indent=1))
-        server.shutdown()
-        server.server_close()
+        server.stop()
+        thread.join()
 
 
 def made_up(folder: Path, n_images: int, n_classes: int) -> Session:
     """Flat images on disk, and features in groups."""
     random = np.random.default_rng(0)
     for c in range(n_classes):
-        (folder / "labelled" / f"class-{c:02d}").mkdir(parents=True)
+        (folder / "labeled" / f"class-{c:02d}").mkdir(parents=True)
         for i in range(5):
-            Image.new("RGB", (64, 64), (c * 11 % 256, 90, 160)).save(
-                folder / "labelled" / f"class-{c:02d}" / f"{i}.jpg"
-            )
+            Image.new("RGB", (64, 64), (c * 11 % 256, 90, 160)).save(folder / "labeled" / f"class-{c:02d}" / f"{i}.jpg")
     (folder / "pool").mkdir()
     for i in range(n_images):
         Image.new("RGB", (64, 64), (i % 256, i // 256 % 256, 120)).save(folder / "pool" / f"{i:06d}.jpg")
-    collection = list_images(folder / "labelled", folder / "pool")
-    labels = np.array([item.folder_class for item in collection.items])
+    project = open_project(Places(folder / "pool", folder / "labeled"))
+    labels = project.given
     groups = np.where(labels >= 0, labels, random.integers(0, n_classes * 5 // 4 + 1, len(labels)))
     means = 0.35 * random.normal(size=(n_classes * 5 // 4 + 1, 1280))
     features = (means[groups] + random.normal(size=(len(labels), 1280))).astype(np.float32)
-    return Session(collection, features, Journal(folder / "state.jsonl"))
+    encoder = {"which": "", "name": "random", "identity": "random"}
+    return Session(ProjectFeatures(project, features, encoder), Journal(folder / "state.jsonl"))
 
 
 def clicks(server: PageServer, n: int) -> dict[str, float]:
     """The median click, by its parts, over HTTP."""
     saved, total, fitted = [], [], []
-    base = f"http://127.0.0.1:{server.server_port}"
+    base = f"http://127.0.0.1:{server.port}"
     for i in range(n):
-        body = json.dumps({"do": "label", "items": [len(server.session.features) - 1 - i], "to": i % 3}).encode()
+        body = json.dumps({"do": "label", "items": [len(server.session.images.features) - 1 - i], "to": i % 3}).encode()
         headers = {"Origin": base, "Content-Type": "application/json"}
         begun = time.perf_counter()
         urllib.request.urlopen(urllib.request.Request(f"{base}/api/act", body, headers)).read()
         saved.append(time.perf_counter() - begun)
         state = json.loads(urllib.request.urlopen(f"{base}/api/state").read())
         total.append(time.perf_counter() - begun)
-        fitted.append(state["seconds"])
+        fitted.append(state["fit_seconds"])
     names = {"saved_seconds": saved, "fit_seconds": fitted, "answered_seconds": total}
     return {name: round(statistics.median(values), 4) for name, values in names.items()} | {
         "answered_seconds_worst": round(max(total), 3)
@@ -106,13 +108,13 @@ def clicks(server: PageServer, n: int) -> dict[str, float]:
 
 def in_chromium(server: PageServer, n: int) -> dict[str, float]:
     """From a key to the new labels on the page."""
-    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-    from browser import chromium
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+    from tests.helpers.browser import chromium
 
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 860})
         begun = time.perf_counter()
-        page.goto(f"{server.address}#next")
+        page.goto(f"{server.address}#suggestions")
         page.wait_for_selector("body[data-ready]")
         opened = time.perf_counter() - begun
         page.wait_for_load_state("networkidle")

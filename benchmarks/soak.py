@@ -5,7 +5,7 @@
 Each client corrects images of its own over HTTP on 127.0.0.1, and after some corrections waits for the new labels, as a page
 does: such a request fits anew. The server is `sala serve`, killed (SIGKILL) while the clients are at work and started again
 on the same state; its last life is long and tells of memory. At the end the state is compared with what was acknowledged.
-The features are made up: 1280 numbers an image, a group for each class, one image in five of none.
+The features are synthetic: 1280 numbers an image, one group per class, one image in five an outlier.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from soak_server import Server, make_pool
 
-NONE = -2
+OUTLIER = -2
 GOALS = {"p95_ms": 50.0, "memory_growth": 0.10}
 KILLED_IN = 0.4  # the share of the corrections in which the kills are; the last life has the others
 
@@ -67,7 +67,7 @@ class Client(threading.Thread):
 
     def correct(self) -> None:
         life, port = self.soak.server.now
-        image, to = self.random.choice(self.images), self.random.choice([NONE, *range(self.soak.options.classes)])
+        image, to = self.random.choice(self.images), self.random.choice([OUTLIER, *range(self.soak.options.classes)])
         try:
             begun = time.perf_counter()
             answer = self.request(life, port, "/api/act", {"do": "label", "items": [image], "to": to})
@@ -149,7 +149,7 @@ def problems(soak: Soak, events: list[dict[str, Any]]) -> list[str]:
         last = -1
         for done in client.done:
             at = soak.server.bases[done.life] + done.version - 1
-            to = "none" if done.to == NONE else f"folder/class-{done.to:02d}"
+            to = "outlier" if done.to == OUTLIER else f"folder/class-{done.to:02d}"
             if at >= len(events) or (events[at]["items"], events[at]["to"]) != ([soak.key(done.image)], to):
                 found.append(f"{done} is not event {at} of the state")
             if at <= last or at in taken:
@@ -164,9 +164,10 @@ def problems(soak: Soak, events: list[dict[str, Any]]) -> list[str]:
 
 def wrong_labels(soak: Soak, events: list[dict[str, Any]]) -> list[str]:
     """Images whose label, as the server has it at the end, is not that of their last event."""
+    soak.clients[0].connection = None  # the server has closed one that was idle for long
     given = soak.clients[0].request(*soak.server.now, "/api/state")["given"]
     last = {event["items"][0]: event["to"] for event in events}
-    labels = {soak.key(i): "none" if c == NONE else f"folder/class-{c:02d}" for i, c in enumerate(given)}
+    labels = {soak.key(i): "outlier" if c == OUTLIER else f"folder/class-{c:02d}" for i, c in enumerate(given)}
     return [f"{key} is {labels[key]}, its last label was {to}" for key, to in last.items() if labels[key] != to]
 
 

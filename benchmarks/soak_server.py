@@ -27,7 +27,7 @@ class Server:
         return self.now[0]
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "sala", "serve", "labelled", "pool", "--port", "0", "--no-browser"]
+        command = [sys.executable, "-m", "sala", "serve", "labeled", "pool", "--port", "0", "--no-browser"]
         command += ["--state", "state.jsonl", "--encoder", "features.npy"]
         env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "SALA_CACHE": str(self.folder / "cache")}
         with (self.folder / "stderr.txt").open("a") as errors:
@@ -58,7 +58,7 @@ class Server:
 def make_pool(folder: Path, n_images: int, n_classes: int, seed: int) -> None:
     """Tiny images that all differ, and features in groups."""
     rng = np.random.default_rng(seed)
-    names = [f"labelled/class-{c:02d}/{i}.png" for c in range(n_classes) for i in range(5)]
+    names = [f"labeled/class-{c:02d}/{i}.png" for c in range(n_classes) for i in range(5)]
     names += [f"pool/{i:06d}.png" for i in range(n_images)]
     for i, name in enumerate(names):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,36 +1,47 @@
-"""Semi-supervised few-shot image classification: a few labelled images, many unlabelled ones, some of them junk.
+"""Semi-supervised few-shot image classification: a few labeled images, many unlabeled ones, some of them outliers.
 
-What is public is imported when it is asked for: PyTorch and scikit-learn take seconds, and `sala --help` needs neither.
+Public names are imported when they are first used: PyTorch and scikit-learn take seconds, and `sala --help` needs neither.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sala.errors import SalaError
 
-if TYPE_CHECKING:
-    from sala.backbones import BACKBONES, Identity, build_backbone
-    from sala.data import DATASETS, ImageStore, load_dataset
-    from sala.episode import Episode, Task
-    from sala.estimator import ImageEncoder, SALAClassifier
-    from sala.evaluate import Interval, Result, evaluate
+if TYPE_CHECKING:  # the same names as in _NAMES below, for type checkers and editors (a test compares the two)
+    from sala.classifier.config import ClassifierConfig
+    from sala.classifier.estimator import SALAClassifier
+    from sala.classifier.fit import fit_pool
+    from sala.classifier.image_encoder import ImageEncoder
+    from sala.classifier.model import LabelModel
+    from sala.classifier.rejection import rejection_threshold
+    from sala.data.datasets import DATASETS, load_dataset
+    from sala.data.store import ImageStore
+    from sala.encoders.embed import embed_files
+    from sala.encoders.registry import ENCODERS, open_encoder
+    from sala.episodes.make import make_task
+    from sala.episodes.protocol import PROTOCOLS, Budget, EpisodeShape, Protocol
+    from sala.episodes.sampler import EpisodeSampler
+    from sala.episodes.task import Episode, Task
+    from sala.evaluation.evaluate import evaluate
+    from sala.evaluation.results import Interval, Result
+    from sala.labeling.label import LabelingResult, label_folder
+    from sala.labeling.predict import predict_files
     from sala.methods import METHODS, Method, build_method
-    from sala.protocol import PROTOCOLS, Budget, EpisodeShape, Protocol
-    from sala.runconfig import RunConfig
-    from sala.runs import resume_run, start_run
-    from sala.sampler import EpisodeSampler
-    from sala.tasks import make_task
-    from sala.train import TrainConfig, train
-    from sala.trained import load
+    from sala.nn.backbones import BACKBONES, Identity, build_backbone
+    from sala.training.config import RunConfig
+    from sala.training.loading import load
+    from sala.training.loop import TrainConfig, train
+    from sala.training.run import resume_run, start_run
 
 __all__ = [
     "BACKBONES",
     "DATASETS",
+    "ENCODERS",
     "METHODS",
     "PROTOCOLS",
     "Budget",
+    "ClassifierConfig",
     "Episode",
     "EpisodeSampler",
     "EpisodeShape",
@@ -38,6 +49,8 @@ __all__ = [
     "ImageEncoder",
     "ImageStore",
     "Interval",
+    "LabelModel",
+    "LabelingResult",
     "Method",
     "Protocol",
     "Result",
@@ -48,29 +61,46 @@ __all__ = [
     "TrainConfig",
     "build_backbone",
     "build_method",
+    "embed_files",
     "evaluate",
+    "fit_pool",
+    "label_folder",
     "load",
     "load_dataset",
     "make_task",
+    "open_encoder",
+    "predict_files",
+    "rejection_threshold",
     "resume_run",
     "start_run",
     "train",
 ]
 
 _NAMES = {
-    "backbones": ("BACKBONES", "Identity", "build_backbone"),
-    "data": ("DATASETS", "ImageStore", "load_dataset"),
-    "episode": ("Episode", "Task"),
-    "estimator": ("ImageEncoder", "SALAClassifier"),
-    "evaluate": ("Interval", "Result", "evaluate"),
+    "classifier.config": ("ClassifierConfig",),
+    "classifier.estimator": ("SALAClassifier",),
+    "classifier.fit": ("fit_pool",),
+    "classifier.image_encoder": ("ImageEncoder",),
+    "classifier.model": ("LabelModel",),
+    "classifier.rejection": ("rejection_threshold",),
+    "data.datasets": ("DATASETS", "load_dataset"),
+    "data.store": ("ImageStore",),
+    "encoders.embed": ("embed_files",),
+    "encoders.registry": ("ENCODERS", "open_encoder"),
+    "episodes.make": ("make_task",),
+    "episodes.protocol": ("PROTOCOLS", "Budget", "EpisodeShape", "Protocol"),
+    "episodes.sampler": ("EpisodeSampler",),
+    "episodes.task": ("Episode", "Task"),
+    "evaluation.evaluate": ("evaluate",),
+    "evaluation.results": ("Interval", "Result"),
+    "labeling.label": ("LabelingResult", "label_folder"),
+    "labeling.predict": ("predict_files",),
     "methods": ("METHODS", "Method", "build_method"),
-    "protocol": ("PROTOCOLS", "Budget", "EpisodeShape", "Protocol"),
-    "runconfig": ("RunConfig",),
-    "runs": ("resume_run", "start_run"),
-    "sampler": ("EpisodeSampler",),
-    "tasks": ("make_task",),
-    "train": ("TrainConfig", "train"),
-    "trained": ("load",),
+    "nn.backbones": ("BACKBONES", "Identity", "build_backbone"),
+    "training.config": ("RunConfig",),
+    "training.loading": ("load",),
+    "training.loop": ("TrainConfig", "train"),
+    "training.run": ("resume_run", "start_run"),
 }  # by the module that has them
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -85,14 +115,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """`sala.train` and `sala.evaluate` are functions: the modules of these names, when imported, do not take their place."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (isinstance(value, ModuleType) and name in _MODULE_OF):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -5,9 +5,9 @@ import sys
 
 def main() -> None:
     try:
-        from sala import cli
+        from sala.cli.app import main as command
 
-        cli.main()
+        command()
     except KeyboardInterrupt:  # haste: nothing has begun
         print("stopped", file=sys.stderr)
         sys.exit(130)

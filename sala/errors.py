@@ -8,7 +8,17 @@ from pathlib import Path
 
 
 class SalaError(Exception):
-    """Something outside the program needs a change: a file, an option, a request that cannot be met."""
+    """Something outside the program needs a change: a file, an option, a request that cannot be met.
+
+    Examples
+    --------
+    >>> import sala
+    >>> try:
+    ...     sala.EpisodeShape(n_way=1)
+    ... except sala.SalaError as error:
+    ...     print(error)
+    the number of ways n_way must be at least 2; got 1
+    """
 
 
 @contextmanager

@@ -92,7 +92,7 @@ def command(words: list[object]) -> Callable[[], object]:
     """`sala` with these words, as a function for a child."""
 
     def call() -> object:
-        from sala import cli
+        from sala.cli import app as cli
 
         sys.argv = ["sala", *map(str, words)]
         return cli.main()

@@ -114,8 +114,8 @@ label {good} --precision 1.5
 label {good} --precision nan
 label {good} --format xml
 label {good} --link
-label {good} --junk {world}/nowhere
-label {good} --junk {world}/labeled
+label {good} --outliers {world}/nowhere
+label {good} --outliers {world}/labeled
 label {good} --copy-to {world}/pool/sorted
 label {good} --out {world}/labeled
 label {good} --out {world}/features.npy
@@ -169,7 +169,7 @@ data fetch omniglot --url http://127.0.0.1:9/x --out downloads
 reproduce
 reproduce table99
 reproduce table1 --dataset nosuch
-reproduce table1 --arm nosuch
+reproduce table1 --variant nosuch
 reproduce table1 --seeds 0
 reproduce table1 --jobs -1
 reproduce table1 --budget none

@@ -1,4 +1,4 @@
-"""`python -m stress.fill stress/here.json`: make a run the last one, in stress/last.json and docs/stress.md."""
+"""`python -m stress.fill stress/here.json`: make a run the last one, in stress/last.json and docs/results/stress.md."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main() -> None:
     last = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     del last["failed"]  # of that run's own folders
     (ROOT / "stress" / "last.json").write_text(json.dumps(last, indent=1) + "\n", encoding="utf-8")
-    page = ROOT / "docs" / "stress.md"
+    page = ROOT / "docs" / "results" / "stress.md"
     text = page.read_text(encoding="utf-8")
     page.write_text(MARK.sub(lambda mark: mark[1] + shown(last) + mark[2], text), encoding="utf-8")
 

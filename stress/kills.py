@@ -53,9 +53,7 @@ def train(world: World, method: str = "sala") -> Work:
 
 def label(world: World) -> Work:
     words = ["label", *world.images, "--encoder", world.run, "--out"]
-    return Work(
-        "label", lambda w: [*words, w / "out"], ("out/labels.csv", "out/model.safetensors", "out/set-aside.csv")
-    )
+    return Work("label", lambda w: [*words, w / "out"], ("out/labels.csv", "out/model.safetensors", "out/skipped.csv"))
 
 
 def label_and_copy(world: World) -> Work:

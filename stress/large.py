@@ -64,4 +64,4 @@ def _embed(files: list[Path], folder: Path) -> None:
 
     found = embed_files(files, MeanColor(), cache=False)
     if len(found.kept) not in (0, 2):
-        raise AssertionError(f"of one image, one is read and one is not: {found.set_aside}")
+        raise AssertionError(f"of one image, one is read and one is not: {found.skipped}")

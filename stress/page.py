@@ -17,16 +17,16 @@ from stress.children import Child, command
 from stress.world import World
 from stress.writes import Act, watch
 
-NONE, CLEAR = -2, -3
+OUTLIER, CLEAR = -2, -3
 CORRECTIONS: tuple[dict[str, Any], ...] = (
     {"do": "label", "items": [7], "to": 0},
     {"do": "label", "items": [20, 21], "to": 1},
     {"do": "add", "name": "violet"},
     {"do": "label", "items": [9, 10], "to": 3},
     {"do": "rename", "class": 3, "name": "lilac"},
-    {"do": "label", "items": [30], "to": NONE},
+    {"do": "label", "items": [30], "to": OUTLIER},
     {"do": "undo"},
-    {"do": "label", "items": [31], "to": NONE},
+    {"do": "label", "items": [31], "to": OUTLIER},
     {"do": "label", "items": [7], "to": CLEAR},
 )
 

@@ -33,12 +33,12 @@ def _embed_images(folder: Path) -> None:
 
 def _show_images(folder: Path) -> None:
     """As the page shows them: each is refused alone."""
-    from sala.collection import Collection, Item
     from sala.errors import SalaError
-    from sala.pictures import FULL, THUMB, Pictures
+    from sala.labeling.project import Item, Project
+    from sala.web.thumbnails import FULL, THUMB, Pictures
 
     items = tuple(Item("pool", path.name) for path in sorted(folder.iterdir()))
-    pictures = Pictures(SimpleNamespace(collection=Collection({"pool": folder.resolve()}, (), items)))  # type: ignore[arg-type]
+    pictures = Pictures(SimpleNamespace(project=Project({"pool": folder.resolve()}, (), items)))  # type: ignore[arg-type]
     for i in range(len(items)):
         for side in (THUMB, FULL):
             with suppress(SalaError):
@@ -116,8 +116,8 @@ def _read_splits(world: World, folder: Path) -> None:
 
 def _use_store(folder: Path) -> None:
     from sala.data import ImageStore
-    from sala.protocol import PROTOCOLS
-    from sala.sampler import fixed_sampler
+    from sala.episodes.protocol import PROTOCOLS
+    from sala.episodes.sampler import fixed_sampler
 
     store = ImageStore(folder)
     store.verify()
@@ -143,16 +143,16 @@ def of_runs(world: World, folder: Path) -> list[Reader]:
 
 
 def evaluate(folder: Path) -> None:
-    from sala.runconfig import read_config
-    from sala.trained import evaluate_run
+    from sala.training.config import read_config
+    from sala.training.loading import evaluate_run
 
     evaluate_run(folder, read_config(folder).protocol.test, n_episodes=3)
 
 
 def resume(folder: Path) -> None:
     """Opened, and stopped at the first episode: a number of episodes may be anything."""
-    from sala.runlog import read_metrics
-    from sala.runs import Watch, resume_run
+    from sala.training.log import read_metrics
+    from sala.training.run import Watch, resume_run
 
     resume_run(folder, Watch(should_stop=lambda: True))
     read_metrics(folder)
@@ -167,8 +167,8 @@ def _evaluate_and_resume(folder: Path) -> None:
 
 
 def _compare(folder: Path) -> None:
-    from sala.runconfig import read_config
-    from sala.trained import stored_result
+    from sala.training.config import read_config
+    from sala.training.loading import stored_result
 
     for shape in read_config(folder).protocol.test.values():
         stored_result(folder, shape, "test", 3)
@@ -182,8 +182,8 @@ def _embed_by_run(folder: Path) -> None:
 
 def _a_record(folder: Path) -> tuple[str, object]:
     """One of the records that the repository keeps, and the run that it is of."""
-    from sala.records import record_path
-    from sala.reproduce import wanted_runs
+    from sala.reproduction.plan import wanted_runs
+    from sala.reproduction.records import record_path
 
     results = Path(__file__).parent.parent / "results"
     runs = wanted_runs(["table1"], ["omniglot"], [], [], "cpu", 1)
@@ -193,8 +193,8 @@ def _a_record(folder: Path) -> tuple[str, object]:
 
 
 def _read_record(folder: Path, run: object) -> None:
-    from sala import tables
-    from sala.records import read_record
+    from sala.reproduction import tables
+    from sala.reproduction.records import read_record
 
     read_record(folder, run)  # type: ignore[arg-type]
     columns = tables.columns_of("table1", ["omniglot"], "cpu", folder)

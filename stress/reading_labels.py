@@ -100,28 +100,32 @@ def of_labels(world: World, folder: Path) -> list[Reader]:
 
 def predict(world: World, folder: Path, encoder: str | None = None) -> None:
     """With the encoder that the model names, or one that the user names."""
-    from sala.engine import LabelModel
-    from sala.labelling import encoder_of, predict_files, write_rows
+    from sala.classifier.fit import LabelModel
+    from sala.labeling.export import export
+    from sala.labeling.predict import encoder_of, predict_files
 
     model = LabelModel.load(folder / "model.safetensors")
     files = ((path, None) for path in sorted((world / "pool").iterdir()))
     rows = predict_files(model, encoder_of(model, encoder), files, cache=False)
     with (folder / "labels.csv").open("w") as file:
-        write_rows(rows, file, "csv", model.classes)
+        file.writelines(export(rows, "csv", model.classes))
 
 
 def _open_page(world: World, folder: Path) -> None:
     """A session with all that its page asks for."""
-    from sala import downloads
-    from sala.collection import embedded, list_images
     from sala.encoders import open_encoder
-    from sala.journal import Journal
-    from sala.session import Session
+    from sala.labeling.embedding import embed_project
+    from sala.labeling.places import Places
+    from sala.labeling.project import open_project
+    from sala.web import downloads
+    from sala.web.journal import Journal
+    from sala.web.session import Session
 
     journal = Journal(folder / "state.jsonl")
-    collection, features = embedded(list_images(*world.images), open_encoder(world / "features.npy"))
-    session = Session(collection, features, journal)
-    for write in (downloads.to_csv, downloads.to_label_studio, downloads.to_zip):
-        b"".join(write(collection, session.snapshot()))
+    labeled, pool = world.images
+    project = open_project(Places(pool, labeled))
+    session = Session(embed_project(project, open_encoder(world / "features.npy"), needs_examples=False), journal)
+    for write in (downloads.to_csv, downloads.to_label_studio, downloads.to_coco, downloads.to_zip):
+        b"".join(write(session))
     session.label([8], to=0)
     session.undo()

@@ -222,7 +222,7 @@ def _no_such_page(path: str, page: Page) -> str | None:
     raw = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\nConnection: close\r\n\r\n".encode()
     answer = sent(page.port, raw)
     is_page = path.startswith(("/?", "/app.js?"))
-    good = {200} if is_page else {404, 400, 403, 414}
+    good = {200} if is_page else {404, 405, 400, 403, 414}
     return None if first_status(answer) in good else f"answered {answer[:80]!r}"
 
 

@@ -25,7 +25,7 @@ def warm_up() -> None:
     torch.set_num_threads(1)
     PIL.Image.init()
     for module in pkgutil.walk_packages(sala.__path__, "sala."):
-        if not module.name.endswith(("__main__", "jit", "jit_draw", "jit_first", "jit_task")):
+        if not module.name.endswith(("__main__", "jit", "jit_first")):
             importlib.import_module(module.name)
 
 

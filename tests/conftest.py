@@ -10,18 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pages import folders, port, session  # noqa: F401  (fixtures)
-from painted import colour_encoder, painted  # noqa: F401  (fixtures)
-from tasks import SameByThreads
-from trees import Prepare
 
-from sala import kernels
-from sala.cli import main
+from sala.cli.app import main
 from sala.data import ImageStore, load_dataset
 from sala.data.store import ClassEntry, Source, build_store
 from sala.encoders import Encoder, open_encoder
-from sala.encoders.lite import lite_weights
+from sala.encoders.efficientnet_lite import lite_weights
 from sala.errors import SalaError
+from sala.nn import kernels
+from tests.helpers.pages import folders, port, session  # noqa: F401  (fixtures)
+from tests.helpers.painted import color_encoder, painted  # noqa: F401  (fixtures)
+from tests.helpers.tasks import SameByThreads
+from tests.helpers.trees import Prepare
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -108,7 +108,7 @@ def prepare(
 
 @pytest.fixture
 def make_store(tmp_path: Path) -> Callable[..., ImageStore]:
-    """A store of flat images whose grey level tells their row: image r is filled with r % 256."""
+    """A store of flat images whose gray level tells their row: image r is filled with r % 256."""
 
     def make(counts: dict[str, list[int]], size: int = 2, channels: int = 1) -> ImageStore:
         classes = [ClassEntry(f"{split}{i}", split, n) for split, ns in counts.items() for i, n in enumerate(ns)]
@@ -135,7 +135,7 @@ def fresh_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def same_by_threads(monkeypatch: pytest.MonkeyPatch) -> SameByThreads:
     """Whether a function of kernels gives the same tensors, to the last bit, with one thread and with two."""
-    from sala import jit  # needs numba
+    from sala.nn import jit  # needs numba
 
     monkeypatch.setattr(jit, "WORTH_THREADS", 0)
 

@@ -37,6 +37,7 @@ def decoding_bytes(image: Image.Image, full_size: tuple[int, int]) -> int:
 
 
 def is_slow(image: Image.Image) -> bool:
+    """Whether Pillow decodes it in a loop in Python."""
     return any(tile[0] in SLOW_CODECS for tile in getattr(image, "tile", []))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from sala.errors import SalaError
-from sala.wording import printable
+from sala.text import printable
 
 MAX_MEMBER_BYTES = 256 << 20  # of one image file: the most pixels that are read, in RGB, not compressed
 MAX_TEXT_BYTES = 64 << 20  # of one list, table or configuration
@@ -55,6 +55,7 @@ class Tree:
             raise SalaError(f"{self.where(name)} is larger than {limit >> 20} MiB, too large for one image; remove it")
 
     def where(self, name: str) -> str:
+        """How messages name a file of this tree."""
         return printable(f"{self.path}/{name}" if self._zip is None else f"{name} in {self.path}")
 
     @cached_property
@@ -146,6 +147,7 @@ def read_bounded(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
 
 
 def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
+    """The text of a file in UTF-8, of bounded size."""
     try:
         return read_bounded(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -107,7 +107,7 @@ def _is_letter_of(code: int, script: str) -> bool:
 
 
 def _draw(character: str, font: ImageFont.FreeTypeFont) -> NDArray[np.uint8]:
-    """White on black, scaled so that its longer side fills 3/4 of the canvas, centred."""
+    """White on black, scaled so that its longer side fills 3/4 of the canvas, centered."""
     page = Image.new("L", (4 * CANVAS, 4 * CANVAS))
     ImageDraw.Draw(page).text((CANVAS, CANVAS), character, font=font, fill=255)
     ink = page.crop(page.getbbox() or (0, 0, 1, 1))

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from sala.data.decoding import decoding_bytes, is_slow
+from sala.data.memory import give_back_large_blocks
 from sala.errors import SalaError
-from sala.heap import give_back_large_blocks
 
 # odd metadata is not an error. Once for the process: images are decoded by many threads, and filters are not a thread's own
 warnings.filterwarnings("ignore", module=r"PIL(\.|$)")

@@ -74,7 +74,7 @@ def _check_complete(characters: dict[tuple[str, int], Drawings], root: Path) -> 
 def _images(characters: dict[tuple[str, int], Drawings], image_size: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
     for index, (_, drawings) in enumerate(sorted(characters.items())):
         for tree, name in drawings:
-            # grey before resizing (the files are 1-bit), then ink = 255, paper = 0
+            # gray before resizing (the files are 1-bit), then ink = 255, paper = 0
             image = 255 - decode(tree.read(name), tree.where(name), image_size=image_size, mode="L")
             for turn in range(N_ROTATIONS):
                 yield N_ROTATIONS * index + turn, np.rot90(image, turn)

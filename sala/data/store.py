@@ -49,7 +49,39 @@ class Source:
 
 
 class ImageStore:
-    """A dataset on disk, opened read-only; many processes may share it."""
+    """A dataset on disk, opened read-only; many processes may share it.
+
+    Parameters
+    ----------
+    folder : Path or str
+        A folder that `sala.load_dataset` has built.
+
+    Attributes
+    ----------
+    name : str
+        The dataset.
+    images : ndarray
+        All images, uint8 `[n, H, W, C]`, mapped from the file: only what is read is loaded.
+    image_shape : tuple of int
+        `(H, W, C)`.
+    classes : list of ClassEntry
+        Name, split, first row and number of images of each class.
+    content_hash : str
+        sha256 of images, shape and classes: stores with the same hash are the same data.
+
+    Raises
+    ------
+    SalaError
+        If the folder holds no store, a damaged one, or one of another version.
+
+    Examples
+    --------
+    >>> import sala
+    >>> store = sala.load_dataset("glyphs")
+    >>> images = sala.ImageStore(store.folder).images
+    >>> images.dtype, images.shape[1:]
+    (dtype('uint8'), (28, 28, 1))
+    """
 
     def __init__(self, folder: Path | str):
         self.folder = Path(folder)

@@ -30,12 +30,12 @@ FILES = ("labels.pkl", "images_png.pkl", "images.npz")  # of each split, in the 
 def read_tieredimagenet(root: Path, image_size: int) -> Source:
     """From whichever of the three layouts `root` holds."""
     if any((root / f"{split}_{what}").exists() for split in SPLITS for what in FILES):
-        return _read_labelled_files(root, image_size)
+        return _read_labeled_files(root, image_size)
     tree, splits = Tree(root), tieredimagenet_splits()
     return read_class_files(tree, synset_files(tree, splits), splits, image_size)
 
 
-def _read_labelled_files(root: Path, image_size: int) -> Source:
+def _read_labeled_files(root: Path, image_size: int) -> Source:
     classes: list[ClassEntry] = []
     of_image: list[NDArray[np.int64]] = []  # for each split, the class index of each image
     for split in SPLITS:

@@ -27,7 +27,9 @@ class Encoder(Protocol):
     image_size: int
     mode: str  # "RGB" or "L"
 
-    def embed(self, images: Images) -> Features: ...
+    def embed(self, images: Images) -> Features:
+        """Features `[n, d]` of images `[n, image_size, image_size, channels]`."""
+        ...
 
 
 def file_hash(path: Path) -> str:

@@ -48,6 +48,7 @@ class FeatureCache:
         return bytes(row[2]) if row and is_as_it_was else None
 
     def features(self, content_hash: bytes) -> NDArray[np.float32] | None:
+        """The features of a file with this content; None if they are not there or damaged."""
         row = self._first("SELECT value FROM features WHERE hash = ?", content_hash)
         if not row or not isinstance(row[0], bytes) or not row[0] or len(row[0]) % 4:
             return None
@@ -77,6 +78,7 @@ class FeatureCache:
             self._trouble = None
 
     def close(self) -> None:
+        """Close the database. Later calls find and keep nothing."""
         if self._database is not None:
             self._database.close()
             self._database = None

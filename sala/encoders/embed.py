@@ -16,31 +16,31 @@ from sala.data.files import MAX_MEMBER_BYTES, open_regular
 from sala.data.images import decode
 from sala.encoders.base import Encoder, Features, content_hash
 from sala.encoders.cache import FeatureCache
-from sala.encoders.ready import ReadyFeatures
+from sala.encoders.precomputed import ReadyFeatures
 from sala.encoders.workers import BATCH, batch_size, in_workers, is_thread_safe, one_thread_each
 from sala.errors import SalaError
-from sala.wording import counted, printable
+from sala.text import counted, printable
 
 MIN_SIDE = 8  # pixels of an image's shorter side: letters of 28 and icons of 16 are images, lines and dots are not
 
 
 @dataclass(frozen=True)
 class EmbedProgress:
-    """How far it is: `done` of `total` files are settled, of which so many came from the cache or were set aside."""
+    """Progress of an embedding: `done` of `total` files, of which so many came from the cache or were skipped."""
 
     done: int
     total: int
     n_cached: int
-    n_set_aside: int
+    n_skipped: int
 
 
 @dataclass(frozen=True)
 class EmbeddedFiles:
-    """Features of the files that could be read, in their order, and a sentence for each of the others."""
+    """Features of the files that could be read, in their order, and a sentence for each skipped file."""
 
     features: Features  # [n, d]
     kept: NDArray[np.int64]  # [n]: features[i] is of file paths[kept[i]]
-    set_aside: dict[int, str]  # index in paths -> what is wrong with it
+    skipped: dict[int, str]  # index in paths -> what is wrong with it
     n_cached: int
 
 
@@ -65,14 +65,52 @@ def embed_files(
     cache: FeatureCache | bool = True,
     progress: Callable[[EmbedProgress], None] | None = None,
 ) -> EmbeddedFiles:
-    """The features of image files. `cache=False` neither reads nor writes any.
+    """The features of image files, and a sentence for each file that cannot be read.
 
-    An encoder whose `is_thread_safe` is true is asked by all workers at once, `batch_size` images at a time; for another the
-    workers only decode.
+    Parameters
+    ----------
+    paths : sequence of Path or str
+        Image files: JPEG, PNG, WEBP, BMP, GIF, TIFF or PPM.
+    encoder : Encoder
+        From `sala.open_encoder`, or any object with the same attributes.
+    cache : FeatureCache or bool, default True
+        Where features are kept between runs. `False` neither reads nor writes any.
+    progress : callable, optional
+        Called with an `EmbedProgress` after each batch.
+
+    Returns
+    -------
+    EmbeddedFiles
+        `features [n, d]`, float32; `kept [n]`, the index in `paths` of each row; `skipped`, a sentence for each other file.
+
+    Examples
+    --------
+    >>> import sala, tempfile
+    >>> from PIL import Image
+    >>> path = tempfile.mkdtemp() + "/black.png"
+    >>> Image.new("L", (28, 28)).save(path)
+    >>> embedded = sala.embed_files([path, "missing.png"], sala.open_encoder("omniglot-sala"), cache=False)
+    >>> embedded.features.shape, embedded.kept.tolist(), list(embedded.skipped)
+    ((1, 64), [0], [1])
     """
     if isinstance(encoder, ReadyFeatures):
         return _look_up(paths, encoder)
     store = FeatureCache(encoder.identity) if cache is True else cache or None
+    try:
+        return _embed_all(paths, encoder, store, progress)
+    finally:
+        if store:
+            store.tell()
+        if store and cache is True:
+            store.close()
+
+
+def _embed_all(
+    paths: Sequence[Path | str],
+    encoder: Encoder,
+    store: FeatureCache | None,
+    progress: Callable[[EmbedProgress], None] | None,
+) -> EmbeddedFiles:
     tally = _Tally(len(paths), store, progress)
     try:
         with closing(_settled(paths, encoder, store)) as parts:
@@ -87,10 +125,6 @@ def embed_files(
         ) from None
     finally:
         tally.flush()
-        if store:
-            store.tell()
-        if store and cache is True:
-            store.close()
     return tally.gathered()
 
 
@@ -121,6 +155,9 @@ class _Tally:
 
     def gathered(self) -> EmbeddedFiles:
         rows = {file.index: file.features for file in self.files if file.features is not None}
+        if len({len(row) for row in rows.values()}) > 1:  # the encoder's own are of one length
+            place = self.store.path if self.store else "the encoder"
+            raise SalaError(f"{place} has features of different lengths; delete that file, and run the same command")
         features = np.stack(list(rows.values())) if rows else np.empty((0, 0), np.float32)
         problems = {file.index: file.problem for file in self.files if file.problem is not None}
         return EmbeddedFiles(features, np.array(list(rows), np.int64), problems, self.n_cached)

@@ -50,10 +50,12 @@ def in_workers(
 
 
 def is_thread_safe(encoder: Encoder) -> bool:
+    """Whether several threads may call `embed` at once."""
     return bool(getattr(encoder, "is_thread_safe", False))
 
 
 def batch_size(encoder: Encoder) -> int:
+    """How many images the encoder is best given at once."""
     return int(getattr(encoder, "batch_size", BATCH))
 
 

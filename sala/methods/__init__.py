@@ -1,5 +1,10 @@
-"""The methods, one file per paper. A method comes in by its name, or as `path/to/file.py:Class`, or by an entry point of
-the group `sala.methods`; what goes out is a `Method` on a backbone. Methods never see a dataset or the training loop.
+"""The methods, one file per paper. A name and a backbone come in; a `Method` goes out.
+
+A name is one of `METHODS`, an entry point of the group `sala.methods`, or `path/to/file.py:Class`. A method sees tasks of
+tensors, never a dataset or the training loop. Evaluation, training, reproduction and the command line may call.
+
+>>> list(METHODS)[:3]
+['protonet', 'semi-inference', 'soft-kmeans']
 """
 
 from __future__ import annotations
@@ -11,16 +16,17 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from sala.backbones import Backbone
 from sala.errors import SalaError
 from sala.methods.base import Method
-from sala.methods.kmeans import MaskedSoftKMeans, SemiInference, SoftKMeans, SoftKMeansCluster
+from sala.methods.kmeans import SemiInference, SoftKMeans, SoftKMeansCluster
+from sala.methods.masked_kmeans import MaskedSoftKMeans
 from sala.methods.metagan import MetaGAN
 from sala.methods.plugins import from_entry_point, from_file, installed_plugins, is_file
 from sala.methods.protonet import ProtoNet
 from sala.methods.sala import SALA
 from sala.methods.tadam import TADAM
 from sala.methods.tpn import TPN
+from sala.nn.backbones import Backbone
 
 __all__ = ["METHODS", "Method", "build_method", "method_class", "method_options"]
 
@@ -44,7 +50,36 @@ def build_method(
     *,
     selection_share: float = 1.0,
 ) -> Method:
-    """A method, untrained, on a backbone. Options are the keyword arguments of its class; strings are converted."""
+    """An untrained method on a backbone.
+
+    Parameters
+    ----------
+    name : str or type of Method
+        A name of `sala.METHODS`, of an installed plug-in, `path/to/file.py:Class`, or a class.
+    backbone : Backbone
+        From `sala.build_backbone`, or `sala.Identity` for ready-made features.
+    options : mapping, optional
+        Keyword arguments of the class. Strings are converted to the annotated types.
+    selection_share : float, default 1.0
+        The share of the unlabeled images that methods with a selection may take in the end.
+
+    Returns
+    -------
+    Method
+        With `classify(task)` for images and `logits(task)` for embeddings.
+
+    Raises
+    ------
+    SalaError
+        If there is no such method or option, or an option has a value that the method refuses.
+
+    Examples
+    --------
+    >>> import sala
+    >>> method = sala.build_method("sala", sala.build_backbone("conv4", (28, 28, 1)), {"eta": 3.0})
+    >>> method.eta
+    3.0
+    """
     cls = method_class(name) if isinstance(name, str) else name
     arguments = parse_options(cls, options or {})
     try:

@@ -10,24 +10,39 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sala import checks
-from sala.backbones import Backbone, Identity
-from sala.episode import Task
+from sala.episodes import checks
+from sala.episodes.task import Task
 from sala.errors import SalaError
+from sala.functional import PseudoLabels
 from sala.methods.entry import guard
-from sala.stages import PseudoLabels
+from sala.nn.backbones import Backbone, Identity
 
 
 class Method(nn.Module):
-    """A few-shot classifier. A subclass writes `logits(task)` on embedded points; everything else has a default.
+    """A few-shot classifier. A subclass writes `logits(task)` on embeddings; everything else has a default.
 
     `classify(task)` takes images, `logits(task)` embeddings. `loss` sees the labels of the queries, the others never do.
-    Tasks are checked where users hand them in (`sala.checks`); in evaluation mode the answers carry no gradient.
+    Tasks are checked where users hand them in (`sala.episodes.checks`); in evaluation mode the answers carry no gradient.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        From images to embeddings.
+
+    Examples
+    --------
+    >>> import torch, sala
+    >>> class NearestImage(sala.Method):
+    ...     def logits(self, task):  # 1-shot: the nearest support image wins
+    ...         return -torch.cdist(task.query, task.support)
+    >>> task = sala.make_task(support=[[0.0], [10.0]], labels=[0, 1], query=[[4.0]])
+    >>> sala.build_method(NearestImage, sala.Identity(1)).eval().classify(task)
+    tensor([[-4., -6.]])
     """
 
     paper: ClassVar[str] = ""  # authors, venue, year
-    trains_on_unlabeled: ClassVar[bool] = True  # if not, training episodes come without unlabelled images
-    tests_on_unlabeled: ClassVar[bool] = True  # if not, unlabelled images have no influence on the class scores
+    trains_on_unlabeled: ClassVar[bool] = True  # if not, training episodes come without unlabeled images
+    tests_on_unlabeled: ClassVar[bool] = True  # if not, unlabeled images have no influence on the class scores
     players: tuple[str, ...] = ("classifier",)  # who is stepped in turn by the loop, each on its own loss
     n_extra: int = 0  # columns of the logits beyond the classes ("none of them"); a query that falls there is an error
     embeds_per_task: bool = False  # if so, an image's embedding depends on its task and cannot be kept for another
@@ -60,8 +75,8 @@ class Method(nn.Module):
     def logits(self, task: Task) -> Tensor:  # -> [..., Q, n_way + n_extra]
         """Class scores of the queries of an embedded task."""
         raise SalaError(
-            f"{type(self).__name__} has no logits; write `def logits(self, task)`, from embedded points to class scores "
-            "[..., queries, n_way] (docs/your-own-method.md)"
+            f"{type(self).__name__} has no logits; write `def logits(self, task)`, from embeddings to class scores "
+            "[..., queries, n_way] (docs/how-to/write-a-method.md)"
         )
 
     def classify(self, task: Task) -> Tensor:
@@ -69,7 +84,7 @@ class Method(nn.Module):
         return self.logits(self.embed(task))
 
     def loss(self, task: Task, query_labels: Tensor, player: str = "classifier") -> Tensor:
-        """What `player` minimises on a task of images: the mean cross-entropy of the queries."""
+        """What `player` minimizes on a task of images: the mean cross-entropy of the queries."""
         return cross_entropy(checked_logits(self.classify(task), task, self), query_labels)
 
     def _check_images(self, task: Task, *_: Any, **__: Any) -> None:
@@ -82,7 +97,7 @@ class Method(nn.Module):
             checks.check_images(task, shape)
 
     def _check_embedded(self, task: Task, *_: Any, **__: Any) -> None:
-        """Refuse a task whose points are not embeddings of this method's width."""
+        """Refuse a task whose items are not embeddings of this method's width."""
         checks.check_task(task)
         is_own = type(self).embed is not Method.embed or type(self).embed_images is not Method.embed_images
         width = None if is_own else self.backbone.out_dim
@@ -96,13 +111,13 @@ class Method(nn.Module):
     def _check_place(self, task: Task, *, is_image: bool = False) -> None:
         """Where there are weights, the task lies on their device, and floats are of their dtype."""
         weight = next(self.parameters(), None)
-        points = task.support
-        if weight is None or (is_image and not points.is_floating_point() and points.device == weight.device):
+        support = task.support
+        if weight is None or (is_image and not support.is_floating_point() and support.device == weight.device):
             return
-        if (points.device, points.dtype) != (weight.device, weight.dtype):
+        if (support.device, support.dtype) != (weight.device, weight.dtype):
             raise SalaError(
                 f"a task is on the device and of the dtype of the weights, {weight.device} {weight.dtype}; got "
-                f"{points.device} {points.dtype}; convert it, or move it with task.to(method.device)"
+                f"{support.device} {support.dtype}; convert it, or move it with task.to(method.device)"
             )
 
     def prepare(self, task: Task) -> None:
@@ -110,6 +125,7 @@ class Method(nn.Module):
 
     @property
     def device(self) -> torch.device:
+        """Where the parameters are; the CPU for a method without any."""
         return next((p.device for p in self.parameters()), torch.device("cpu"))
 
     def parameters_of(self, player: str) -> list[nn.Parameter]:
@@ -117,27 +133,27 @@ class Method(nn.Module):
         return list(self.parameters())
 
     def adam_betas(self, player: str) -> tuple[float, float]:
-        """Decay rates of the optimiser's two moments."""
+        """Decay rates of the optimizer's two moments."""
         return 0.9, 0.999
 
     def embed(self, task: Task) -> Task:
         """The task with embeddings in place of images, all from one pass, so they share one batch-norm batch."""
         if self.training and task.labels.ndim > 1:
             raise ValueError("in training each episode is a batch-norm batch of its own: embed one task at a time")
-        return map_points(task, self.embed_images)
+        return map_task(task, self.embed_images)
 
     def embed_images(self, images: Tensor) -> Tensor:  # [n, C, H, W] -> [n, d]
         """Embeddings of images; bytes are scaled to [0, 1]."""
         with self.autocast():
-            points: Tensor = self.backbone(in_unit_range(images))
-        return points.float() if self.mixed_precision else points
+            embeddings: Tensor = self.backbone(in_unit_range(images))
+        return embeddings.float() if self.mixed_precision else embeddings
 
     def autocast(self) -> torch.autocast:
         """Convolutions in bfloat16, if the method was told so; what follows the embedding is never in less than float32."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.mixed_precision)
 
     def pseudo_labels(self, task: Task) -> PseudoLabels | None:
-        """What the method makes of an embedded task's unlabelled points; None if it does not look at them."""
+        """What the method makes of an embedded task's unlabeled images; None if it does not look at them."""
         return None
 
     def answers(self, task: Task) -> tuple[Tensor, PseudoLabels | None]:
@@ -161,12 +177,12 @@ def image_shape_of(method: Method) -> tuple[int, int, int] | None:
     return method.backbone.image_shape if type(method).embed_images is Method.embed_images else None
 
 
-def map_points(task: Task, function: Callable[[Tensor], Tensor]) -> Task:
-    """The task with `function` applied to all its points at once: `[n, *x] -> [n, d]`, episodes one after another."""
+def map_task(task: Task, function: Callable[[Tensor], Tensor]) -> Task:
+    """The task with `function` applied to all its images or embeddings at once: `[n, *x] -> [n, d]`."""
     parts = [task.support, task.unlabeled, task.query]
     n_batch = task.labels.ndim - 1
-    points = torch.cat(parts, dim=n_batch)
-    mapped = function(points.flatten(0, n_batch)).reshape(*points.shape[: n_batch + 1], -1)
+    together = torch.cat(parts, dim=n_batch)  # episodes one after another
+    mapped = function(together.flatten(0, n_batch)).reshape(*together.shape[: n_batch + 1], -1)
     support, unlabeled, query = torch.split(mapped, [part.shape[n_batch] for part in parts], dim=n_batch)
     return replace(task, support=support, unlabeled=unlabeled, query=query)
 
@@ -186,4 +202,5 @@ def checked_logits(logits: Tensor, task: Task, method: Method) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:  # [..., Q, k], [..., Q] -> scalar
+    """Mean cross-entropy of all queries."""
     return F.cross_entropy(logits.flatten(0, -2), labels.flatten())

@@ -1,4 +1,4 @@
-"""Soft k-Means and its kin (Ren et al., ICLR 2018, arXiv:1803.00676): prototypes refined by softly labelled images.
+"""Soft k-Means and its kin (Ren et al., ICLR 2018, arXiv:1803.00676): prototypes refined by softly labeled images.
 
 p_c is the mean of the support of class c, D_jc = ||g(x_j) - p_c||^2, and after one step of soft k-means with weights w
 p~_c = (sum_i 1[y_i = c] g(x_i) + sum_j w_jc g(x_j)) / (n_c + sum_j w_jc); queries are classified by softmax_c(-D) to p~.
@@ -14,22 +14,37 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from sala.backbones import Backbone
-from sala.episode import Task
+from sala.episodes.task import Task
 from sala.errors import SalaError
+from sala.functional import PseudoLabels, class_means, one_hot, refine, squared_distances
 from sala.methods.base import Method
-from sala.stages import PseudoLabels, class_means, one_hot, refine, squared_distances
+from sala.nn.backbones import Backbone
 
 LOG_WIDE = math.log(1e5)  # the distractor radius of the released code where nothing is unlabeled
 
 
 class SoftKMeans(Method):
-    """Each unlabelled point is shared out to the classes by its distance to their prototypes, which then move.
+    """Prototypes refined by one step of soft k-means over the unlabeled images.
 
     Ren et al., ICLR 2018, arXiv:1803.00676.
 
     Deviations: none by default. `flow=True` lets the gradient pass through the assignments, which the released code stops
     (test_flow_lets_the_gradient_through_the_assignments).
+
+    Parameters
+    ----------
+    backbone : Backbone
+        From images to embeddings; `sala.Identity` for ready-made features.
+    flow : bool, default False
+        Whether the gradient passes through the assignments.
+
+    Examples
+    --------
+    >>> import sala
+    >>> task = sala.make_task(support=[[0.0], [10.0]], labels=[0, 1], query=[[4.0]], unlabeled=[[1.0], [9.0]])
+    >>> method = sala.build_method("soft-kmeans", sala.Identity(1)).eval()
+    >>> method.classify(task).argmax(-1)
+    tensor([0])
     """
 
     paper = "Ren et al., ICLR 2018"
@@ -54,13 +69,26 @@ class SoftKMeans(Method):
 
 
 class SemiInference(SoftKMeans):
-    """A Prototypical Network that takes one step of soft k-means at test: what unlabelled images add without training on
+    """A Prototypical Network that takes one step of soft k-means at test: what unlabeled images add without training on
     them. In training it is given none, and without them Soft k-Means is the Prototypical Network.
 
     Ren et al., ICLR 2018, arXiv:1803.00676 ("semi-supervised inference").
 
     Deviations: with the same seed the weights are the Prototypical Network's at every episode
     (test_semi_inference_trains_as_the_prototypical_network); which of them is kept is decided by its own validation.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        From images to embeddings; `sala.Identity` for ready-made features.
+
+    Examples
+    --------
+    >>> import sala
+    >>> task = sala.make_task(support=[[0.0], [10.0]], labels=[0, 1], query=[[4.0]], unlabeled=[[1.0], [9.0]])
+    >>> method = sala.build_method("semi-inference", sala.Identity(1)).eval()
+    >>> method.classify(task).argmax(-1)
+    tensor([0])
     """
 
     batched = True
@@ -77,19 +105,38 @@ class SoftKMeansCluster(Method):
 
     1. p_1 .. p_N = class means, p_{N+1} = 0;  r_1 .. r_N = 1, r_{N+1} = exp(s) with s learned
     2. L_c(x) = -||g(x) - p_c||^2 / (2 r_c^2) - log r_c - log(2 pi) / 2
-    3. z_jc = softmax_c(L_c(x_j)) over the N + 1 clusters, and all N + 1 centres move
+    3. z_jc = softmax_c(L_c(x_j)) over the N + 1 clusters, and all N + 1 centers move
     4. queries: softmax over the N + 1 clusters; one that falls to the last is an error
 
-    Without unlabeled points r_{N+1} = 1e5, as in the released code: nothing tells where distractors are
-    (test_without_unlabeled_points_the_distractor_cluster_is_as_wide_as_in_the_released_code).
+    Without unlabeled images r_{N+1} = 1e5, as in the released code: nothing tells where distractors are
+    (test_without_unlabeled_images_the_distractor_cluster_is_as_wide_as_in_the_released_code).
 
     Deviations: this is the form of the released code. `form="paper"` is the printed one: the exponent is -D / r^2 (no 1/2),
     and queries are classified among the N classes by -D alone
     (test_the_paper_form_with_an_infinite_radius_is_soft_kmeans). `center="data"` starts the distractor cluster at the mean of
-    support and unlabeled points, for features that are not all positive, among which the origin is no corner
+    support and unlabeled images, for features that are not all positive, among which the origin is no corner
     (test_a_cluster_centered_on_the_data_leaves_a_class_at_the_origin_alone). The classes have radius 1 in every form: where
-    points of one class lie much farther apart, as ready-made features may, all queries fall to the distractor cluster and a
+    images of one class lie much farther apart, as ready-made features may, all queries fall to the distractor cluster and a
     warning says so (test_features_that_are_too_far_apart_are_warned_of).
+
+    Parameters
+    ----------
+    backbone : Backbone
+        From images to embeddings; `sala.Identity` for ready-made features.
+    form : {"released", "paper"}, default "released"
+        The form of the released code, or the printed one.
+    distractor_radius : float, default 100.0
+        The radius of the distractor cluster at the beginning (released code).
+    center : {"origin", "data"}, default "origin"
+        Where the distractor cluster starts.
+
+    Examples
+    --------
+    >>> import sala
+    >>> task = sala.make_task(support=[[0.0], [10.0]], labels=[0, 1], query=[[4.0]], unlabeled=[[1.0], [9.0]])
+    >>> method = sala.build_method("soft-kmeans-cluster", sala.Identity(1), {"form": "paper"}).eval()
+    >>> method.classify(task).argmax(-1)
+    tensor([0])
     """
 
     paper = "Ren et al., ICLR 2018"
@@ -114,11 +161,11 @@ class SoftKMeansCluster(Method):
 
     def logits(self, task: Task) -> Tensor:
         task = self.centered(task)
-        centres = self.centres(task)
+        centers = self.centers(task)
         if self.form == "paper":
-            return -squared_distances(task.query, centres[..., :-1, :])
+            return -squared_distances(task.query, centers[..., :-1, :])
         has_unlabeled = task.unlabeled.shape[-2] > 0
-        logits = self.log_densities(task.query, centres, None if has_unlabeled else LOG_WIDE)
+        logits = self.log_densities(task.query, centers, None if has_unlabeled else LOG_WIDE)
         if not self.training:
             self._warn_if_most_are_lost(logits)
         return logits
@@ -131,30 +178,31 @@ class SoftKMeansCluster(Method):
         parts = {name: getattr(task, name) - mean for name in ("support", "unlabeled", "query")}
         return replace(task, **parts)
 
-    def centres(self, task: Task) -> Tensor:  # -> [..., n_way + 1, d]
-        """All centres of a centered task after one step. The last has no support, and stays at the origin if there is nothing
+    def centers(self, task: Task) -> Tensor:  # -> [..., n_way + 1, d]
+        """All centers of a centered task after one step. The last has no support, and stays at the origin if there is nothing
         unlabeled."""
         z = self.cluster_scores(task).softmax(-1)
-        known = one_hot(task.labels, task.n_way + 1, like=task.support)
-        weights = torch.cat([known, z], -2)
+        assigned = one_hot(task.labels, task.n_way + 1, like=task.support)
+        weights = torch.cat([assigned, z], -2)
         total = weights.sum(-2)[..., None]
-        points = torch.cat([task.support, task.unlabeled], -2)
+        embeddings = torch.cat([task.support, task.unlabeled], -2)
         # as good as nothing in a cluster is nothing: the gradient of a quotient squares its denominator
-        return weights.transpose(-2, -1) @ points / total.where(total > 1e-12, 1)
+        return weights.transpose(-2, -1) @ embeddings / total.where(total > 1e-12, 1)
 
     def cluster_scores(self, task: Task) -> Tensor:  # -> [..., M, n_way + 1]
+        """L_c of the unlabeled images, for all N + 1 clusters before the step."""
         prototypes = class_means(task.support, task.labels, task.n_way)
         origin = torch.zeros_like(prototypes[..., :1, :])
         return self.log_densities(task.unlabeled, torch.cat([prototypes, origin], -2))
 
     def log_densities(
-        self, points: Tensor, centres: Tensor, log_radius: float | None = None
+        self, embeddings: Tensor, centers: Tensor, log_radius: float | None = None
     ) -> Tensor:  # [..., n, d], [..., k, d] -> [..., n, k]
-        """L_c of each point: the last centre has the learned radius or the given one, the others radius 1."""
+        """L_c of each embedding: the last center has the learned radius or the given one, the others radius 1."""
         last = self.log_radius if log_radius is None else torch.full_like(self.log_radius, log_radius)
-        log_r = torch.cat([self.log_radius.new_zeros(centres.shape[-2] - 1), last[None]])
+        log_r = torch.cat([self.log_radius.new_zeros(centers.shape[-2] - 1), last[None]])
         share = 0.5 if self.form == "released" else 1.0
-        return -share * squared_distances(points, centres) * (-2 * log_r).exp() - log_r - math.log(2 * math.pi) / 2
+        return -share * squared_distances(embeddings, centers) * (-2 * log_r).exp() - log_r - math.log(2 * math.pi) / 2
 
     def pseudo_labels(self, task: Task) -> PseudoLabels:
         scores = self.cluster_scores(self.centered(task))
@@ -177,67 +225,3 @@ class SoftKMeansCluster(Method):
                 'origin, center="data"',
                 stacklevel=2,
             )
-
-
-class MaskedSoftKMeans(Method):
-    """Soft k-Means in which each class draws its own soft border, from statistics of the distances, and forgets what is
-    beyond it.
-
-    Ren et al., ICLR 2018, arXiv:1803.00676, sec. 3.1.3.
-
-    1. d_jc = D_jc / mean_j D_jc                                                  (normalised distances)
-    2. (beta_c, gamma_c) = exp MLP(min, max, var, skew, kurtosis of d_jc over j)  (threshold and slope)
-    3. m_jc = sigmoid(gamma_c (beta_c - d_jc))                                    (near points pass)
-    4. w_jc = softmax_c(-D_jc) m_jc
-
-    Deviations: the mask enters once, as printed; the released code multiplies it in twice, `squared_mask=True`
-    (test_the_released_mask_is_the_square). The MLP's second output, a change of the threshold from one refinement to the
-    next, has no effect with the one refinement of the paper; it is kept so that the network is 5-20-3.
-    """
-
-    paper = "Ren et al., ICLR 2018"
-    batched = True
-
-    def __init__(self, backbone: Backbone, *, squared_mask: bool = False):
-        super().__init__(backbone)
-        self.squared_mask = squared_mask
-        self.border = nn.Sequential(nn.Linear(5, 20), nn.Tanh(), nn.Linear(20, 3))
-        for name, parameter in self.border.named_parameters():
-            if name.endswith("bias"):
-                nn.init.zeros_(parameter)
-            else:
-                nn.init.trunc_normal_(parameter, std=0.01, a=-0.02, b=0.02)
-
-    def logits(self, task: Task) -> Tensor:
-        z, mask = self.assignments(task)
-        return -squared_distances(task.query, refine(task, z * (mask.square() if self.squared_mask else mask)))
-
-    def assignments(self, task: Task) -> tuple[Tensor, Tensor]:  # -> [..., M, n_way] twice
-        """z and the mask of the unlabelled points."""
-        distances = squared_distances(task.unlabeled, class_means(task.support, task.labels, task.n_way))
-        return (-distances).softmax(-1), self.mask(distances)
-
-    def mask(self, distances: Tensor) -> Tensor:  # [..., M, k] -> [..., M, k]
-        if distances.shape[-2] == 0:
-            return distances
-        mean = distances.mean(-2, keepdim=True)
-        normalised = distances / mean.where(mean > 0, 1)
-        # detached: the statistics describe the task, they do not train the embedding
-        o1, _, o3 = self.border(distance_statistics(normalised.detach())).unbind(-1)
-        threshold, slope = o1.exp()[..., None, :], o3.exp()[..., None, :]
-        return torch.sigmoid(slope * (threshold - normalised))
-
-    def pseudo_labels(self, task: Task) -> PseudoLabels:
-        """Selected: inside the border of its own class, where the mask is above 1/2."""
-        z, mask = self.assignments(task)
-        own = mask.gather(-1, z.argmax(-1, keepdim=True))[..., 0]
-        return PseudoLabels(z, own > 0.5)
-
-
-def distance_statistics(distances: Tensor) -> Tensor:  # [..., M, k] -> [..., k, 5]
-    """min, max, variance, skewness and excess kurtosis over the points; a variance of 0 counts as 1."""
-    centred = distances - distances.mean(-2, keepdim=True)
-    second, third, fourth = (centred.pow(n).mean(-2) for n in (2, 3, 4))
-    variance = second.where(second > 1e-10, 1)  # of distances around 1: less is rounding
-    skewness, kurtosis = third / variance.pow(1.5), fourth / variance.square() - 3
-    return torch.stack([distances.amin(-2), distances.amax(-2), variance, skewness, kurtosis], -1)

@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sala.backbones import Backbone, unrecorded
-from sala.episode import Task
+from sala.episodes.task import Task
 from sala.errors import SalaError, at_least
+from sala.functional import class_means, squared_distances
 from sala.methods.base import Method, cross_entropy, in_unit_range
-from sala.stages import class_means, squared_distances
+from sala.nn.backbones import Backbone, unrecorded
 
 PLAYERS = ("discriminator", "generator")
 
@@ -31,18 +31,40 @@ class MetaGAN(Method):
     5. generator:     L_G = - E_G log p_real(x')
        or, with `generator_loss="matching"`, ||E_U g(x) - E_G g(x')||^2
 
-    Unlabelled images are real ones of no known class, and enter in training alone; at test this is a Prototypical Network. In
+    Unlabeled images are real ones without a label, and enter in training alone; at test this is a Prototypical Network. In
     a task without them the queries take their part. `adversary=False` removes the generator and L_D's last two terms;
-    unlabelled images are then in the batch-norm batch only.
+    unlabeled images are then in the batch-norm batch only.
 
     Deviations: no code was released, and the paper's own classifiers are MAML and a Relation Network; this one is the
     prototype head on the common backbone. The offset b is needed: without it LSE_k l_k <= log N, whatever x is
     (test_without_its_offset_nothing_could_be_called_real); it starts at the mean distance of the first episode, and a at
     1 / sqrt(d), so that p_real of real images starts not far from 1/2 (about 0.9 on 28 x 28 letters). The generator is
-    small (a step must be affordable on a CPU), normalises each pixel's channels and ends in the range of real images; its
+    small (a step must be affordable on a CPU), normalizes each pixel's channels and ends in the range of real images; its
     Adam has moments (0.5, 0.9), the discriminator's is the common one. Fakes pass batch norm as a batch of their own and
     leave no trace in its running statistics. Distractors count as real: nothing here could reject them. Noise is a
     function of the task's images, so that a training can be repeated bit for bit.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        From images to embeddings; on `sala.Identity` there is no generator.
+    adversary : bool, default True
+        Whether there is a generator.
+    generator_loss : {"non-saturating", "matching"}, default "non-saturating"
+        What the generator minimizes.
+    scale : float, optional
+        a at the beginning; 1 / sqrt(d) by default.
+    noise : int, default 100
+        Dimensions of z.
+    width : int, default 16
+        Channels of the generator at full size.
+
+    Examples
+    --------
+    >>> import sala
+    >>> method = sala.build_method("metagan", sala.build_backbone("conv4", (28, 28, 1)))
+    >>> method.players
+    ('discriminator', 'generator')
     """
 
     paper = "Zhang et al., NeurIPS 2018"
@@ -76,9 +98,9 @@ class MetaGAN(Method):
     def logits(self, task: Task) -> Tensor:
         return self.class_scores(task.query, class_means(task.support, task.labels, task.n_way))
 
-    def class_scores(self, points: Tensor, prototypes: Tensor) -> Tensor:  # [..., n, d], [..., k, d] -> [..., n, k]
+    def class_scores(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:  # [..., n, d], [..., k, d] -> [..., n, k]
         """l_k; that of the fake class is 0"""
-        return self.offset - self.log_scale.exp() * squared_distances(points, prototypes)
+        return self.offset - self.log_scale.exp() * squared_distances(embeddings, prototypes)
 
     def parameters_of(self, player: str) -> list[nn.Parameter]:
         made = [] if self.generator is None else list(self.generator.parameters())
@@ -117,6 +139,7 @@ class MetaGAN(Method):
         return on_labels - log_p_real(real).mean() - log_p_fake(fake).mean()
 
     def loss_of_generator(self, task: Task) -> Tensor:
+        """Step 5: what the generator minimizes, with the discriminator fixed."""
         with torch.no_grad(), unrecorded(self.backbone):  # the discriminator stands still
             embedded = self.embed(task)
             prototypes = class_means(embedded.support, embedded.labels, task.n_way)
@@ -126,6 +149,7 @@ class MetaGAN(Method):
         return -log_p_real(self.class_scores(fakes, prototypes)).mean()
 
     def embed_fakes(self, fakes: Tensor) -> Tensor:
+        """Embeddings of fakes, which leave no trace in the running statistics."""
         with unrecorded(self.backbone):
             return self.embed_images(fakes)
 
@@ -141,7 +165,7 @@ class MetaGAN(Method):
 
 
 def _real(task: Task) -> Tensor:
-    """Q^u: the unlabelled points, or the queries of a purely supervised task."""
+    """Q^u: the unlabeled images, or the queries of a purely supervised task."""
     return task.unlabeled if task.unlabeled.shape[task.labels.ndim - 1] else task.query
 
 

@@ -18,10 +18,10 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from sala.atomic import partial_file, remove_stale
 from sala.cache import cache_folder
 from sala.errors import SalaError, writing
 from sala.methods.base import Method
-from sala.partial import partial_file, remove_stale
 
 
 def is_file(name: str) -> bool:
@@ -30,10 +30,12 @@ def is_file(name: str) -> bool:
 
 
 def installed_plugins() -> list[str]:
+    """Names of the entry points of the group `sala.methods`."""
     return [point.name for point in entry_points(group="sala.methods")]
 
 
 def from_entry_point(name: str) -> type[Method] | None:
+    """The class that an installed package registers under this name, if there is one."""
     for point in entry_points(group="sala.methods"):
         if point.name == name:
             return _checked(point.load(), name)

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from sala.episode import Task
+from sala.episodes.task import Task
+from sala.functional import class_means, squared_distances
 from sala.methods.base import Method
-from sala.stages import class_means, squared_distances
 
 
 class ProtoNet(Method):
-    """Supervised few-shot classification by nearest class mean, the baseline without unlabelled images.
+    """Supervised few-shot classification by nearest class mean, the baseline without unlabeled images.
 
     Snell et al., NeurIPS 2017, arXiv:1703.05175.
 
-    Deviations: trained with as many ways as tested (the paper's higher-way training is left out, for all methods alike).
+    Deviations: trained with as many ways as tested (the paper's higher-way training is omitted, for all methods alike).
+
+    Parameters
+    ----------
+    backbone : Backbone
+        From images to embeddings; `sala.Identity` for ready-made features.
+
+    Examples
+    --------
+    >>> import sala
+    >>> task = sala.make_task(support=[[0.0], [10.0]], labels=[0, 1], query=[[4.0]], unlabeled=[[1.0], [9.0]])
+    >>> method = sala.build_method("protonet", sala.Identity(1)).eval()
+    >>> method.classify(task).argmax(-1)
+    tensor([0])
     """
 
     paper = "Snell et al., NeurIPS 2017"

@@ -1,4 +1,4 @@
-"""SALA: a metric that adapts to the task, and unlabelled neighbours that are let in little by little."""
+"""SALA: a metric that adapts to the task, and unlabeled neighbors that are let in little by little."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from sala.backbones import Backbone
-from sala.episode import Task
+from sala.episodes.task import Task
 from sala.errors import SalaError
-from sala.methods.base import Method
-from sala.stages import (
+from sala.functional import (
     PseudoLabels,
     class_means,
     nearest,
@@ -20,6 +18,8 @@ from sala.stages import (
     selection_size,
     squared_distances,
 )
+from sala.methods.base import Method
+from sala.nn.backbones import Backbone
 
 Weights = Literal["adaptive", "double", "constant", "shared"]
 
@@ -32,23 +32,48 @@ class SALA(Method):
     1. c_i = mean of the support of class i                                    (eq. 1)
     2. a_i = sigmoid(W2 relu(W1 c_i + b1) + b2)                                (the task-adaptive metric)
     3. d(x, c_i) = sum_j a_ij (g(x)_j - c_ij)^2                                (eq. 4)
-    4. p_i(u) = softmax_i(-d(u, c_i)) for each unlabelled u                    (eq. 5)
-    5. U' = the n points with the smallest min_i d(u, c_i), n = w(t) M0,
+    4. p_i(u) = softmax_i(-d(u, c_i)) for each unlabeled u                    (eq. 5)
+    5. U' = the n images with the smallest min_i d(u, c_i), n = w(t) M0,
        w(t) = exp(-eta (1 - t)^2)                                              (eqs. 6, 8, 9: progressive selection)
     6. c_i <- (sum_s z_si g_s + sum_U' p_i(u) g_u) / (sum_s z_si + sum_U' p_i(u))   (eq. 10)
     7. queries: softmax_i(-d(x, c_i)) with the same a and the refined c        (eq. 11)
-
-    Options. `metric` and `selection` switch the two modules; with both off this is Soft k-Means with `flow=True`, to the
-    last bit. `eta` and `ramp` (the share of training over which t goes from 0 to 1) shape the curriculum; at test t = 1.
-    `hidden` is the width of the metric network. Controls: `weights="constant"` (a = 1/2: only a temperature),
-    `"shared"` (one learned vector for all tasks), `"double"` (2 sigmoid, so that a starts near 1); `context` feeds
-    the network with [c_i; mean_k c_k]; `recompute` takes a again from the refined prototypes for the queries; `rounding`
-    of n; `flow=False` stops the gradient through p.
 
     Deviations: the paper's r = 800 is read as the width of the hidden layer, min(800, d / 2), not as a reduction ratio.
     As a ratio it leaves two hidden units, which die within a few hundred episodes and make a the same for every task
     (`hidden=2` is that reading). The loss is the mean over queries, printed as a sum. t is the number of the
     episode, from 1, over their total.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        From images to embeddings; `sala.Identity` for ready-made features.
+    metric, selection : bool, default True
+        The two modules. With both off this is Soft k-Means with `flow=True`, to the last bit.
+    eta : float, default 5.0
+        Steepness of the curriculum w(t).
+    hidden : int, optional
+        Width of the metric network; min(800, d / 2) by default.
+    weights : {"adaptive", "double", "constant", "shared"}, default "adaptive"
+        Controls: "double" is 2 sigmoid, so that a starts near 1; "constant" is a = 1/2, only a temperature; "shared" is one
+        learned vector for all tasks.
+    context : bool, default False
+        Whether the metric network sees [c_i; mean_k c_k].
+    recompute : bool, default False
+        Whether a is computed again, from the refined prototypes, for the queries.
+    ramp : float, default 1.0
+        The share of training over which t goes from 0 to 1. At test t = 1.
+    rounding : {"floor", "ceil", "at-least-one"}, default "floor"
+        Of the number n of selected images.
+    flow : bool, default True
+        Whether the gradient passes through p.
+
+    Examples
+    --------
+    >>> import sala
+    >>> task = sala.make_task(support=[[0.0], [10.0]], labels=[0, 1], query=[[4.0]], unlabeled=[[1.0], [9.0]])
+    >>> method = sala.build_method("sala", sala.Identity(1), {"metric": False}).eval()
+    >>> method.classify(task).argmax(-1)
+    tensor([0])
     """
 
     paper = "Wang et al., 2022, arXiv:2206.08150"
@@ -114,7 +139,7 @@ class SALA(Method):
         return PseudoLabels(p if self.flow else p.detach(), selected)
 
     def diagnostics(self, task: Task) -> dict[str, float]:
-        """Is the metric adaptive in fact? Spread of a over tasks, and the share of hidden units that are ever on."""
+        """Whether the metric adapts: standard deviation of a over tasks, and the share of hidden units that are ever on."""
         if self.metric is None:
             return {}
         return self.metric.diagnostics(class_means(task.support, task.labels, task.n_way))
@@ -141,6 +166,7 @@ class MetricNetwork(nn.Module):
         return 2 * a if self.kind == "double" else a
 
     def hidden(self, prototypes: Tensor) -> Tensor:
+        """relu(W1 c + b1), of the prototypes or of [c_i; mean_k c_k]."""
         if self.context:
             mean = prototypes.mean(-2, keepdim=True).expand_as(prototypes)
             prototypes = torch.cat([prototypes, mean], -1)

@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sala.backbones import Backbone, Film, running_statistics
-from sala.episode import Task
+from sala.episodes.task import Task
 from sala.errors import SalaError
-from sala.methods.base import Method, in_unit_range, map_points
-from sala.stages import PseudoLabels, class_means, refine, squared_distances
+from sala.functional import PseudoLabels, class_means, refine, squared_distances
+from sala.methods.base import Method, in_unit_range, map_task
+from sala.nn.backbones import Backbone, Film, running_statistics
 
 MULTIPLIER_PENALTY = 0.01  # L2, on the post-multipliers
 
@@ -29,13 +29,28 @@ class TADAM(Method):
           networks G, B and scalars gamma_0, beta_0 that start at 0
        3. h <- (1 + gamma) h + beta after batch norm, before ReLU                  (FiLM)
 
-    Deviations: TADAM has no unlabelled images; as in the SALA paper's comparison its metric stands in a Soft k-Means with all
-    unlabelled points and the gradient let through, so that a = 1 is `soft-kmeans` with `flow` to the last bit
+    Deviations: TADAM has no unlabeled images; as in the SALA paper's comparison its metric stands in a Soft k-Means with all
+    unlabeled images and the gradient let through, so that a = 1 is `soft-kmeans` with `flow` to the last bit
     (test_tadam_starts_as_soft_kmeans). Distances are squared, unlike the released head's; the scale is learned, as
     the text says, where the released code fixes it by cross-validation. B stands on Conv4 instead of ResNet-12, with the
-    optimiser of all other methods. The auxiliary task (co-training on a 64-way classification) is left
-    out; the paper reports that conditioning without it lowers accuracy. The plain pass has batch norm's running statistics in
-    training too: normalised by its own few images, the support would lose the very mean that tells its task.
+    optimizer of all other methods. The auxiliary task (co-training on a 64-way classification) is
+    omitted; the paper reports that conditioning without it lowers accuracy. The plain pass has batch norm's running
+    statistics in training too: normalized by its own few images, the support would lose the very mean that tells its task.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        From images to embeddings; `sala.Identity` for ready-made features.
+    variant : {"A", "B"}, default "A"
+        Metric scaling alone, or with an embedding conditioned on the task.
+
+    Examples
+    --------
+    >>> import sala
+    >>> task = sala.make_task(support=[[0.0], [10.0]], labels=[0, 1], query=[[4.0]], unlabeled=[[1.0], [9.0]])
+    >>> method = sala.build_method("tadam", sala.Identity(1)).eval()
+    >>> method.classify(task).argmax(-1)
+    tensor([0])
     """
 
     paper = "Oreshkin et al., NeurIPS 2018"
@@ -54,11 +69,12 @@ class TADAM(Method):
     def logits(self, task: Task) -> Tensor:
         return -self.distances(task.query, refine(task, self.assignments(task)))
 
-    def distances(self, points: Tensor, prototypes: Tensor) -> Tensor:
+    def distances(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:
         """a ||g(x) - p_c||^2"""
-        return self.log_scale.exp() * squared_distances(points, prototypes)
+        return self.log_scale.exp() * squared_distances(embeddings, prototypes)
 
     def assignments(self, task: Task) -> Tensor:  # -> [..., M, n_way]
+        """Soft assignments of the unlabeled images under the scaled metric."""
         prototypes = class_means(task.support, task.labels, task.n_way)
         return (-self.distances(task.unlabeled, prototypes)).softmax(-1)
 
@@ -66,19 +82,19 @@ class TADAM(Method):
         if self.variant == "A" or (self.training and task.labels.ndim > 1):
             return super().embed(task)
         film = self.conditions(self.task_vector(task))  # gamma and beta [..., channels]
-        n_points = sum(part.shape[task.labels.ndim - 1] for part in (task.support, task.unlabeled, task.query))
+        n_images = sum(part.shape[task.labels.ndim - 1] for part in (task.support, task.unlabeled, task.query))
 
         def for_each_image(part: Tensor) -> Tensor:  # [..., channels] -> [images, channels]
-            return part[..., None, :].expand(*part.shape[:-1], n_points, -1).flatten(0, -2)
+            return part[..., None, :].expand(*part.shape[:-1], n_images, -1).flatten(0, -2)
 
         conditions = [(for_each_image(gamma), for_each_image(beta)) for gamma, beta in film]
 
         def embed_images(images: Tensor) -> Tensor:
             with self.autocast():
-                points: Tensor = self.backbone(in_unit_range(images), conditions)
-            return points.float() if self.mixed_precision else points
+                embeddings: Tensor = self.backbone(in_unit_range(images), conditions)
+            return embeddings.float() if self.mixed_precision else embeddings
 
-        return map_points(task, embed_images)
+        return map_task(task, embed_images)
 
     def task_vector(self, task: Task) -> Tensor:  # -> [..., d]
         """The mean of the prototypes in the network without conditions."""

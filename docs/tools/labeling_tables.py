@@ -1,0 +1,257 @@
+"""Tables of labeling results, made from results/practice/*.json; `fill.py` puts them into the pages."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parents[2] / "results" / "practice"
+Rows = Iterable[list[str]]
+
+
+def labeling_table(name: str) -> str:
+    rows = list(TABLES[name]())
+    return "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(rows[0]), *rows[1:]]) + "\n"
+
+
+def measured(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((RESULTS / name).read_text(encoding="utf-8"))
+    return content
+
+
+def pools_of_photos() -> dict[str, dict[str, Any]]:
+    """Results of each pool, under a short title."""
+    return {re.sub(r" \(.*?\)", "", title): result for title, result in measured("caltech-16.json")["results"].items()}
+
+
+def interval(value: dict[str, float], digits: int = 1) -> str:
+    return f"{value['mean']:.{digits}f} ± {value['ci95']:.{digits}f}"
+
+
+def shown(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def best_other(others: dict[str, Any], which: Callable[[str], bool] = lambda name: True) -> tuple[str, dict[str, Any]]:
+    """By its mean; where two agree to the digit that is shown, that with its defaults."""
+    names = [name for name in others if which(name)]
+    return max(((name, others[name]) for name in names), key=lambda row: round(row[1]["mean"], 6))
+
+
+def is_unscaled(name: str) -> bool:
+    return "scaled" not in name
+
+
+def rejected(ours: dict[str, Any]) -> str:
+    """Precision and recall of the rejected images."""
+    if not ours["rejected"]:
+        return "none rejected"
+    return f"{ours['precision']:.2f}, " + ("-" if ours["recall"] is None else f"{ours['recall']:.2f}")
+
+
+def confident(ours: dict[str, Any]) -> str:
+    """Share of the pool, and how much of it is right."""
+    return f"{ours['confident']:.2f}, {ours['confident_right']:.2f}" if ours["confident"] else "none"
+
+
+def named(row: tuple[str, dict[str, Any]]) -> str:
+    return f"{interval(row[1])} ({row[0]})"
+
+
+def summary() -> Rows:
+    """For the README: the pools of photos, one and five labeled images a class."""
+    yield ["pool", "labeled a class", "sala, %", "best other, %", "difference", "outlier AUROC"]
+    for title, result in pools_of_photos().items():
+        pool, labeled = title.rsplit(", ", 1)
+        if "shot" in labeled:
+            ours, other = result["sala"], best_other(result["others"])
+            yield [pool, labeled.split()[0], interval(ours['accuracy']), interval(other[1]),
+                   interval(other[1]["sala_minus_it"]), interval(ours["auroc"], 3)]  # fmt: skip
+
+
+def goals() -> Rows:
+    """All photos, one column for each number of labeled images, the goal before it."""
+    results = pools_of_photos()
+    both = [results[f"all photos, {shots}"] for shots in ("1 shot", "5 shot")]
+    yield ["", "goal", "1 shot", "goal", "5 shot"]
+
+    def row(title: str, wanted: list[str], show: Callable[[dict[str, Any]], str]) -> list[str]:
+        return [title, wanted[0], show(both[0]), wanted[-1], show(both[1])]
+
+    def of_ours(key: str, digits: int = 3) -> Callable[[dict[str, Any]], str]:
+        return lambda result: interval(result["sala"][key], digits)
+
+    yield row(
+        "accuracy, %", ["not below the best other", "the same"], lambda r: f"**{interval(r['sala']['accuracy'])}**"
+    )
+    yield row("best other, %", [""], lambda r: named(best_other(r["others"], is_unscaled)))
+    yield row("best other on scaled features, %", [""],
+              lambda r: named(best_other(r["others"], lambda name: not is_unscaled(name))))  # fmt: skip
+    yield row("sala minus the better of these", [""], lambda r: interval(best_other(r["others"])[1]["sala_minus_it"]))
+    yield row("ECE of a draw, 15 bins", ["0.05 at most"], of_ours("ece"))
+    yield row("debiased ECE of a draw", ["0.05 at most"], of_ours("ece_without_bias"))
+    yield row("ECE with the best temperature, in hindsight", [""], of_ours("ece_in_hindsight"))
+    yield row("ECE by chance, if these probabilities were the truth", [""], of_ours("ece_by_chance"))
+    yield row("ECE, all draws together", [""], lambda r: f"{r['sala']['ece_of_all_draws']:.3f}")
+    yield row("outlier AUROC", ["0.94", "0.98"], of_ours("auroc"))
+    yield row("outlier AUROC without refinement", [""], of_ours("plain_auroc"))
+    yield row("rejected images: precision, recall", ["0.9 asked"], lambda r: rejected(r["sala"]))
+    yield row("confident labels: share of the pool, right", ["0.9 asked"], lambda r: confident(r["sala"]))
+
+
+def chosen_pools(wanted: Callable[[str, str], bool]) -> Iterable[tuple[str, dict[str, Any]]]:
+    for title, result in pools_of_photos().items():
+        if wanted(*title.rsplit(", ", 1)):
+            yield title, result
+
+
+def accuracies(wanted: Callable[[str, str], bool]) -> Rows:
+    yield ["pool", "sala, %", "best other, %", "sala minus it", "outlier AUROC (without refinement)",
+           "rejected: precision, recall", "confident: share, right"]  # fmt: skip
+    for title, result in chosen_pools(wanted):
+        ours, other = result["sala"], best_other(result["others"])
+        yield [title, interval(ours["accuracy"]), named(other), interval(other[1]["sala_minus_it"]),
+               f"{interval(ours['auroc'], 3)} ({interval(ours['plain_auroc'], 3)})",
+               rejected(ours), confident(ours)]  # fmt: skip
+
+
+def calibration(wanted: Callable[[str, str], bool]) -> Rows:
+    yield ["pool", "ECE of a draw", "debiased", "best temperature, in hindsight", "by chance", "all draws together"]
+    for title, result in chosen_pools(wanted):
+        ours = result["sala"]
+        keys = ("ece", "ece_without_bias", "ece_in_hindsight", "ece_by_chance")
+        yield [title, *(interval(ours[key], 3) for key in keys), f"{ours['ece_of_all_draws']:.3f}"]
+
+
+def is_harder(pool: str, labeled: str) -> bool:
+    return pool != "all photos" and "shot" in labeled
+
+
+def is_unequal(pool: str, labeled: str) -> bool:
+    return "shot" not in labeled
+
+
+def everyone() -> Rows:
+    results = {title: result for title, result in pools_of_photos().items() if "shot" in title}
+    yield ["accuracy, %", *results]
+    yield ["sala", *(interval(result["sala"]["accuracy"]) for result in results.values())]
+    yield ["sala without the pool", *(interval(result["sala"]["plain_accuracy"]) for result in results.values())]
+    for name in next(iter(results.values()))["others"]:
+        yield [name, *(interval(result["others"][name]) for result in results.values())]
+
+
+def elsewhere() -> Rows:
+    yield ["pool", "sala, %", "logistic regression, %", "sala minus it", "sala minus itself without whitening",
+           "ECE: of a draw, together", "outlier AUROC", "confident: share, right", "rejected: precision, recall"]  # fmt: skip
+    for title, result in measured("elsewhere.json")["results"].items():
+        ours = result["sala"]
+        yield [title, interval(ours["accuracy"]), interval(result["logistic regression"]), interval(result["sala_minus_it"]),
+               interval(result["sala_minus_without_whitening"]), f"{ours['ece']['mean']:.3f}, {ours['ece_of_all_draws']:.3f}",
+               shown(ours["auroc"]["mean"]), confident(ours), rejected(ours)]  # fmt: skip
+
+
+def folders() -> Rows:
+    yield ["set and pool", "sala, %", "best other, %", "sala minus it", "sala minus itself without a linear classifier",
+           "ECE: of a draw (by chance), together", "outlier AUROC", "confident: share, right",
+           "rejected: precision, recall"]  # fmt: skip
+    for title, result in measured("folders.json")["results"].items():
+        ours, other = result["sala"], result["best_other"]
+        yield [title, interval(ours["accuracy"]), named((other["name"], other)), interval(result["sala_minus_it"]),
+               interval(result["sala_minus_itself_without_linear"]),
+               f"{ours['ece']['mean']:.3f} ({ours['ece_by_chance']['mean']:.3f}), {ours['ece_of_all_draws']:.3f}",
+               shown(ours["auroc"]["mean"]), confident(ours), rejected(ours)]  # fmt: skip
+
+
+def folders_counted() -> Rows:
+    """In how many pools of other images the difference to the best other excludes zero."""
+    results = measured("folders.json")["results"]
+    yield [
+        "labeled images a class",
+        "pools",
+        "clearly above the best other",
+        "clearly below it",
+        "ECE, all draws together",
+    ]
+    for shots in ("1 shot", "5 shot"):
+        chosen = [result for title, result in results.items() if title.endswith(shots)]
+        gaps = [result["sala_minus_it"] for result in chosen]
+        errors = sorted(result["sala"]["ece_of_all_draws"] for result in chosen)
+        yield [shots.split()[0], str(len(gaps)), str(sum(gap["mean"] - gap["ci95"] > 0 for gap in gaps)),
+               str(sum(gap["mean"] + gap["ci95"] < 0 for gap in gaps)),
+               f"{errors[0]:.2f} to {errors[-1]:.2f}, mean {sum(errors) / len(errors):.2f}"]  # fmt: skip
+
+
+def temperature() -> Rows:
+    yield ["draws", "ECE, together", "of a draw", "with the best temperature, in hindsight", "by chance"]
+    for title, found in measured("temperature.json")["quality"].items():
+        yield [f"{title} ({found['n']})", f"{found['ece_of_all_draws']:.3f}",
+               *(interval(found[key], 3) for key in ("ece", "ece_in_hindsight", "ece_by_chance"))]  # fmt: skip
+
+
+def outlier_model() -> Rows:
+    yield ["draws", "precision where 0.9 is asked", "recall", "error of the share of outliers", "AUROC"]
+    for title, found in measured("outlier-model.json")["quality"].items():
+        yield [f"{title} ({found['draws']})",
+               *(f"{found[key]:.2f}" for key in ("precision", "recall", "error of the share", "AUROC"))]  # fmt: skip
+
+
+def known_outliers() -> Rows:
+    yield ["pools, and number of known outliers", "AUROC", "gained", "Brier score", "rejected: precision, recall"]
+    for prefix, name in (("", "known-outliers.json"), ("photos (Caltech), ", "known-outliers-caltech.json")):
+        for title, found in measured(name)["quality"].items():
+            both = found["without"], found["with"]
+            auroc, brier = (" -> ".join(f"{part[key]:.3f}" for part in both) for key in ("AUROC", "Brier score"))
+            yield [f"{prefix}{title} ({both[0]['draws']})", auroc, interval(found["AUROC gained"], 3), brier,
+                   " -> ".join(map(precision_and_recall, both))]  # fmt: skip
+
+
+def precision_and_recall(found: dict[str, Any]) -> str:
+    return "none" if found["precision"] is None else f"{found['precision']:.2f}, {found['recall']:.2f}"
+
+
+def hyperparameters() -> Rows:
+    content = measured("choice.json")["accuracy and AUROC"]
+    default = content["default"]
+    yield ["hyper-parameters", "accuracy, %", "minus the default's", "outlier AUROC"]
+    for title, (accuracy, auroc) in content.items():
+        yield [title, f"{100 * accuracy:.1f}", f"{100 * (accuracy - default[0]):+.1f}", f"{auroc:.3f}"]
+
+
+def metric() -> Rows:
+    names = {"none": "no weights", "shared": "one vector for all tasks", "adaptive": "metric network"}
+    yield ["accuracy, %", "training classes", "classes never seen", "minus no weights"]
+    for title, found in measured("metric.json")["results"].items():
+        kind, shots = title.split(", ")
+        yield [f"{names[kind]}, {shots}", *(interval(found[key], 2) for key in ("seen", "unseen", "unseen minus none"))]
+
+
+def scale() -> Rows:
+    yield ["images", "threads", "seconds", "peak memory, MiB", "of that features and libraries, MiB"]
+    for name in ("scale-10000.json", "scale-100000.json"):
+        found = measured(name)
+        yield [f"{found['n']:,}", str(found["threads"]), f"{found['seconds']:.1f}", f"{found['MiB at most']:,}",
+               f"{found['MiB before']:,}"]  # fmt: skip
+
+
+TABLES: dict[str, Callable[[], Rows]] = {
+    "summary": summary,
+    "goals": goals,
+    "harder": lambda: accuracies(is_harder),
+    "harder_calibration": lambda: calibration(is_harder),
+    "unequal": lambda: accuracies(is_unequal),
+    "unequal_calibration": lambda: calibration(is_unequal),
+    "everyone": everyone,
+    "elsewhere": elsewhere,
+    "folders": folders,
+    "folders_counted": folders_counted,
+    "temperature": temperature,
+    "outlier_model": outlier_model,
+    "known_outliers": known_outliers,
+    "hyperparameters": hyperparameters,
+    "metric": metric,
+    "scale": scale,
+}

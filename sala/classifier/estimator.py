@@ -1,0 +1,269 @@
+"""scikit-learn's door: `SALAClassifier`, a semi-supervised classifier on features.
+
+SALAClassifier().fit(X, y).transduction_  # y is -1 where a row is unlabeled
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from sala.classifier.config import ClassifierConfig
+from sala.classifier.fit import PoolPredictions, fit_pool
+
+
+class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Semi-supervised classifier for a few labeled and many unlabeled rows, some of which may be outliers.
+
+    Prototypes of the labeled rows are refined by the unlabeled ones; rows that belong to none of the classes (outliers) are
+    recognized and do not disturb them. Probabilities are calibrated. X holds features of any encoder, on any scale;
+    `ImageEncoder` makes them from images.
+
+    Parameters
+    ----------
+    n_steps : int, default 4
+        Refinement steps, in which unlabeled rows move the prototypes. 0 classifies by the labeled rows alone.
+    sharpness : float, default 20.0
+        Inverse temperature of the class probabilities during refinement. Higher values assign rows more firmly.
+    labeled_weight : float, default 2.0
+        Weight of a labeled row in a prototype, where a confident unlabeled row has weight 1.
+    anchor : float or None, default None
+        Share of the labeled rows' prototypes in those that classify, 0 to 1. None takes more of them the more outliers
+        there seem to be.
+    n_directions : int, default 16
+        Directions of the largest within-class covariance that whitening shrinks. 0 turns whitening off.
+    linear_weight : float or None, default None
+        Weight of a linear classifier of the labeled rows beside the prototypes, 0 to 100. None chooses it by
+        cross-validation.
+    unlabeled : object, default -1
+        The value of y that marks an unlabeled row. None, NaN, pandas' NA and empty text always mark one too; with
+        `unlabeled=None` only these do, so that -1 can be a class. Among labels of text, the text of a number marks: "-1".
+
+    Attributes
+    ----------
+    classes_ : array of shape (k,)
+        The classes, sorted.
+    transduction_ : array of shape (n,)
+        A class for every row of X; given labels are kept.
+    label_distributions_ : array of shape (n, k)
+        Class probabilities of every row of X; 0 and 1 for labeled rows.
+    outlier_proba_ : array of shape (n,)
+        Probability that a row of X belongs to none of the classes; 0 for labeled rows.
+    used_ : bool array of shape (n,)
+        Whether a row took part in the prototypes.
+    suggestions_ : int array of shape (m,)
+        Rows of X whose label would help most, in order (active learning).
+    model_ : LabelModel
+        The fitted model, which can be saved and used by `sala predict`.
+    n_features_in_ : int
+        Number of columns of X.
+
+    See Also
+    --------
+    ImageEncoder : features from images.
+    sala.classifier.fit.fit_pool : the same without scikit-learn.
+
+    Notes
+    -----
+    `unlabeled=-1` follows `sklearn.semi_supervised`. So a y of -1 and 1 is one class and unlabeled rows; for two classes of
+    these names give `unlabeled=None`.
+
+    Examples
+    --------
+    Three classes of 20 rows, one of them labeled, and 10 outliers:
+
+    >>> import numpy as np
+    >>> from sala import SALAClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> centers = rng.normal(size=(3, 64))
+    >>> X = np.repeat(centers, 20, axis=0) + 0.3 * rng.normal(size=(60, 64))
+    >>> X = np.concatenate([X, rng.normal(size=(10, 64))])
+    >>> y = np.full(70, -1)
+    >>> y[[0, 20, 40]] = [0, 1, 2]
+    >>> classifier = SALAClassifier().fit(X, y)
+    >>> classifier.transduction_[:60].reshape(3, 20).mean(axis=1)
+    array([0., 1., 2.])
+    >>> bool(classifier.outlier_proba_[60:].min() > classifier.outlier_proba_[:60].max())
+    True
+    >>> classifier.predict(centers)
+    array([0, 1, 2])
+    >>> classifier.predict_proba(centers).shape
+    (3, 3)
+    """
+
+    def __init__(
+        self,
+        n_steps: int = 4,
+        sharpness: float = 20.0,
+        labeled_weight: float = 2.0,
+        anchor: float | None = None,
+        n_directions: int = 16,
+        linear_weight: float | None = None,
+        unlabeled: Any = -1,
+    ):
+        self.n_steps = n_steps
+        self.sharpness = sharpness
+        self.labeled_weight = labeled_weight
+        self.anchor = anchor
+        self.n_directions = n_directions
+        self.linear_weight = linear_weight
+        self.unlabeled = unlabeled
+
+    def fit(self, X: Any, y: Any, outliers: Any = None) -> SALAClassifier:
+        """Fit the classifier to labeled and unlabeled rows.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Features, labeled and unlabeled rows together.
+        y : array of shape (n,)
+            Labels, of any type; `unlabeled` where a row has none.
+        outliers : array of shape (m, d), optional
+            Features of known outliers, beside X: rows like them become more probably outliers.
+
+        Returns
+        -------
+        SALAClassifier
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            If no row is labeled, shapes do not agree, or a parameter is out of range.
+        """
+        if y is None:
+            raise ValueError(
+                f"requires y to be passed, but the target y is None: give labels, {self.unlabeled!r} for none"
+            )
+        X = validate_data(self, X, dtype=np.float32)
+        outliers = None if outliers is None else validate_data(self, outliers, reset=False, dtype=np.float32)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        is_labeled = ~is_unlabeled(y, self.unlabeled)
+        values = _labels(y[is_labeled])
+        check_classification_targets(values)
+        if not is_labeled.any():
+            raise ValueError(f"y must label at least one row: all {len(y)} are unlabeled; label one row of each class")
+        self.classes_, labels = np.unique(values, return_inverse=True)
+        names = self.classes_.tolist()
+        config = ClassifierConfig(**{k: v for k, v in self.get_params().items() if k != "unlabeled"})
+        fitted = fit_pool(X[is_labeled], labels, X[~is_labeled], classes=names, outliers=outliers, config=config)
+        self.model_ = fitted.model
+        self._keep(is_labeled, labels, fitted.pool)
+        return self
+
+    def _keep(self, is_labeled: NDArray[np.bool_], labels: NDArray[np.int64], pool: PoolPredictions) -> None:
+        n, rows = len(is_labeled), np.flatnonzero(~is_labeled)
+        self.label_distributions_ = np.zeros((n, len(self.classes_)), np.float32)
+        self.label_distributions_[is_labeled, labels] = 1
+        self.label_distributions_[rows] = pool.probabilities
+        self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
+        self.outlier_proba_ = np.zeros(n, np.float32)
+        self.outlier_proba_[rows] = pool.outlier_probability
+        self.used_ = is_labeled.copy()
+        self.used_[rows] = pool.used
+        self.suggestions_ = rows[pool.suggestions]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        best = self._predictions(X).label
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def predict_proba(self, X: Any) -> NDArray[np.float32]:
+        """Calibrated class probabilities of each row, given that it belongs to one of the classes.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
+        return self._predictions(X).probabilities
+
+    def outlier_proba(self, X: Any) -> NDArray[np.float32]:
+        """The probability of each row to belong to none of the classes.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        return self._predictions(X).outlier_probability
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the labeled rows; unlabeled rows are ignored, so that `cross_val_score` works on mixed data.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        y : array of shape (n,)
+            True labels; `unlabeled` where a row has none.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            If no row is labeled.
+        """
+        check_is_fitted(self)
+        y = column_or_1d(y)
+        check_consistent_length(X, y, sample_weight)
+        rows = np.flatnonzero(~is_unlabeled(y, self.unlabeled))
+        if not len(rows):
+            raise ValueError(f"y must label at least one row: all {len(y)} are unlabeled, there is nothing to score")
+        weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
+        values = y[rows].astype(self.classes_.dtype) if y.dtype.kind == "O" else y[rows]
+        return float(accuracy_score(values, self.predict(X)[rows], sample_weight=weight))
+
+    def _predictions(self, X: Any) -> PoolPredictions:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float32, reset=False)
+        model = replace(self.model_, config=replace(self.model_.config, n_suggestions=0))
+        return model.predict(X)
+
+
+def is_unlabeled(y: NDArray[Any], marker: Any) -> NDArray[np.bool_]:
+    """Which rows of y are unlabeled: equal to the marker, or missing (None, NaN, pandas' NA, empty text)."""
+    if y.dtype.kind not in "OU":
+        is_marked = y == marker if isinstance(marker, Real) else np.zeros(len(y), bool)
+        return np.asarray(is_marked | (y != y))  # NaN is not equal to itself
+    texts = {"", str(marker)} if isinstance(marker, Real) else {""}
+    return np.array([_is_missing(value) or value in texts or value == marker for value in y.tolist()], bool)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ == "NAType":  # pandas' NA, whose comparisons are neither true nor false
+        return True
+    return bool(value != value)
+
+
+def _labels(values: NDArray[Any]) -> NDArray[Any]:
+    """Labels in an array of their common type."""
+    return np.array(values.tolist()) if values.dtype.kind in "OU" else values

@@ -1,0 +1,249 @@
+"""Fit the classifier: labels for a pool of images from a few labeled ones, on features of any encoder.
+
+    fitted = fit_pool(labeled, labels, pool, classes=names)  # features [s, d], labels 0 .. k-1, features [n, d]
+    fitted.pool                                              # PoolPredictions, one row per pool image
+    fitted.model                                             # LabelModel: predict(features), save(path), load(path)
+    fitted.held_out                                          # HeldOut: cross-validated labeled images
+
+The steps, one file each:
+
+1. normalize.py: center and scale the features, and bring each image to length 1, so that dot products are cosine similarities.
+2. prototypes.py: start with the class means of the labeled images. In a few steps each pool image gets class probabilities and
+   an inlier probability, and moves the prototypes in proportion to both. Classes need not be equally large.
+3. outliers.py: estimate the share of outliers, give them prototypes of their own, use known outliers if there are some.
+4. whitening.py: down-weight directions of high within-class covariance, and refine once more.
+5. cross_validation.py, calibration.py: classify held-out labeled images by fits without them; from these choose the
+   temperature of the probabilities and the weight of a linear classifier (linear.py).
+6. suggestions.py: suggest images to label (active learning). rejection.py: choose the threshold of rejection.
+
+The cost is linear in the pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sala.classifier.calibration import dispersion, fit_temperature, mean_top_similarity, temperature_prior
+from sala.classifier.config import ClassifierConfig
+from sala.classifier.cross_validation import (
+    MAX_TRAINING,
+    CrossValidated,
+    cross_validate,
+    pool_sample,
+    stratified_sample,
+)
+from sala.classifier.linear import linear_classifier
+from sala.classifier.model import LabelModel
+from sala.classifier.normalize import Floats, center_of, normalized, scale_of, to_tensor
+from sala.classifier.outlier_prototypes import farthest_first
+from sala.classifier.pipeline import ClassifiedPool, classify_pool
+from sala.classifier.predictions import PoolPredictions
+from sala.errors import SalaError
+
+__all__ = ["ClassifierConfig", "Fitted", "HeldOut", "LabelModel", "PoolPredictions", "fit_pool"]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Cross-validated predictions for m labeled images, of classes with two or more (of very many images, for some).
+
+    Parameters
+    ----------
+    probabilities : array of shape (m, k)
+        Class probabilities, from a fit without the image.
+    labels : int array of shape (m,)
+        The true classes.
+    outlier_probability : array of shape (m,)
+        Outlier probabilities, from a fit without the image.
+    """
+
+    probabilities: Floats
+    labels: NDArray[np.int64]
+    outlier_probability: Floats
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What `fit_pool` returns.
+
+    Parameters
+    ----------
+    model : LabelModel
+        Predicts new images.
+    pool : PoolPredictions
+        Predictions for the pool, each image without its own part in the prototypes.
+    held_out : HeldOut
+        Cross-validated predictions for labeled images, for a reliability diagram.
+    """
+
+    model: LabelModel
+    pool: PoolPredictions
+    held_out: HeldOut
+
+    @property
+    def held_out_outlier_probability(self) -> Floats:  # [m]
+        """Outlier probabilities of held-out images, for `rejection_threshold`. Empty where a class has a single image: its
+        prototype is worse than those that the held-out images could vouch for."""
+        covers_all = len(np.unique(self.held_out.labels)) == len(self.model.classes)
+        return self.held_out.outlier_probability if covers_all else self.held_out.outlier_probability[:0]
+
+
+@dataclass(frozen=True)
+class _Features:
+    """What a fit is made from."""
+
+    support: Tensor  # [s, d]
+    labels: Tensor  # [s]
+    pool: Tensor  # [n, d]
+    known_outliers: Tensor  # [m, d]
+
+    def normalization(self) -> tuple[Tensor, Tensor]:  # [d], [d]
+        center = center_of(self.support, self.labels, self.pool)
+        return _finite(center), scale_of([self.support, self.pool], center)
+
+    def classify(self, center: Tensor, scale: Tensor, config: ClassifierConfig) -> ClassifiedPool:
+        parts = (self.pool, self.support, self.known_outliers)
+        pool, support, known_outliers = (normalized(part, center, scale) for part in parts)
+        return classify_pool(pool, support, self.labels, known_outliers, config)
+
+
+@torch.inference_mode()
+def fit_pool(
+    labeled: Floats,
+    labels: NDArray[np.int64],
+    pool: Floats,
+    *,
+    classes: Sequence[str] | None = None,
+    outliers: Floats | None = None,
+    config: ClassifierConfig | None = None,
+) -> Fitted:
+    """A classifier fitted to a few labeled images and a pool of unlabeled ones, and its predictions for the pool.
+
+    Parameters
+    ----------
+    labeled : array of shape (s, d)
+        Features of the labeled images, from any encoder, on any scale.
+    labels : int array of shape (s,)
+        Their classes 0 .. k-1, each at least once.
+    pool : array of shape (n, d)
+        Features of the unlabeled images. It may be empty, and may contain outliers, which belong to none of the classes.
+    classes : sequence of str, optional
+        Names of the k classes. Default: "0", "1", ...
+    outliers : array of shape (m, d), optional
+        Features of known outliers: images like them become more probably outliers. They are not part of the pool.
+    config : ClassifierConfig, optional
+        Hyper-parameters.
+
+    Returns
+    -------
+    Fitted
+        With `pool` (PoolPredictions), `model` (LabelModel) and `held_out` (HeldOut).
+
+    Raises
+    ------
+    SalaError
+        If shapes do not agree, a class has no image, or features are not finite.
+    ValueError
+        If a hyper-parameter is out of range.
+
+    Examples
+    --------
+    One labeled image of each of three classes, and a pool of 20 images of each class and 10 outliers:
+
+    >>> import numpy as np
+    >>> from sala.classifier.fit import fit_pool
+    >>> rng = np.random.default_rng(0)
+    >>> labeled = rng.normal(size=(3, 64)).astype(np.float32)
+    >>> pool = np.repeat(labeled, 20, axis=0) + 0.3 * rng.normal(size=(60, 64))
+    >>> pool = np.concatenate([pool, rng.normal(size=(10, 64))]).astype(np.float32)
+    >>> fitted = fit_pool(labeled, np.array([0, 1, 2]), pool, classes=["cat", "dog", "owl"])
+    >>> fitted.pool.label[:60].reshape(3, 20).mean(1)
+    array([0., 1., 2.])
+    >>> bool(fitted.pool.outlier_probability[60:].min() > fitted.pool.outlier_probability[:60].max())
+    True
+    >>> [fitted.model.classes[c] for c in fitted.model.predict(labeled).label]
+    ['cat', 'dog', 'owl']
+    """
+    config = config or ClassifierConfig()
+    config.check()
+    outliers = labeled[:0] if outliers is None else outliers
+    names = _checked_classes(labeled, labels, pool, outliers, classes)
+    y = torch.from_numpy(np.asarray(labels, np.int64))
+    features = _Features(to_tensor(labeled), y, to_tensor(pool), to_tensor(outliers))
+    return _fit(features, names, config)
+
+
+def _fit(features: _Features, names: tuple[str, ...], config: ClassifierConfig) -> Fitted:
+    center, scale = features.normalization()
+    known = features.known_outliers
+    known = known[farthest_first(_finite(normalized(known, center, scale)))]
+    features = _Features(features.support, features.labels, features.pool, known)
+    found = features.classify(center, scale, config)
+    refined, y = found.refined, features.labels
+    similarities, inlier = found.pool_similarities(), 1 - found.outlier_probability
+    measures = mean_top_similarity(similarities, inlier), dispersion(similarities, inlier)
+    prior = temperature_prior(*measures, len(names), config.temperature_prior)
+    held_out = _held_out(features, refined.support, config)
+    beta, weight = fit_temperature(held_out, prior, config.prior_strength, config.linear_weight)
+    rows = stratified_sample(refined.support, y, MAX_TRAINING)
+    linear = weight * linear_classifier(refined.support[rows], y[rows])
+    model = LabelModel(
+        names, center, scale, found.outlier_detector, found.whitening, refined.first, refined.hubness, refined.prototypes,
+        linear, refined.anchor, beta, config,
+    )  # fmt: skip
+    similarities = similarities + found.embeddings @ linear.T if weight else similarities
+    predictions = model.describe(found.embeddings, similarities, found.outlier_probability, refined.used)
+    probabilities = (beta * held_out.logits(weight)).softmax(-1)
+    validated = HeldOut(probabilities.numpy(), held_out.labels.numpy(), held_out.outlier_probability.numpy())
+    return Fitted(model, predictions, validated)
+
+
+def _held_out(features: _Features, support: Tensor, config: ClassifierConfig) -> CrossValidated:  # whitened [s, d]
+    sample, n_folds = pool_sample(features.pool)
+
+    def classify_without(kept: Tensor) -> tuple[ClassifiedPool, Callable[[Tensor], Tensor]]:
+        fold = _Features(features.support[kept], features.labels[kept], sample, features.known_outliers)
+        center, scale = fold.normalization()
+        return fold.classify(center, scale, config), lambda rows: normalized(features.support[rows], center, scale)
+
+    return cross_validate(support, features.labels, classify_without, n_folds)
+
+
+def _finite(values: Tensor) -> Tensor:
+    if not values.isfinite().all():
+        raise SalaError(
+            "features must be finite: some are nan, infinite or too large to be summed; leave their rows out"
+        )
+    return values
+
+
+def _checked_classes(
+    labeled: Floats, labels: NDArray[np.int64], pool: Floats, outliers: Floats, classes: Sequence[str] | None
+) -> tuple[str, ...]:
+    """The names of the classes, if shapes and labels are as `fit_pool` says."""
+    shapes = [part.shape for part in (labeled, pool, outliers)]
+    if any(len(shape) != 2 or shape[1] != shapes[0][1] for shape in shapes):
+        shown = ", ".join(str(list(shape)) for shape in shapes)
+        raise SalaError(f"features of labeled images, pool and outliers must be [n, d] with one d: got {shown}")
+    if len(labels) != len(labeled):
+        raise SalaError(f"expected one label per labeled image: got {len(labeled)} images, {len(labels)} labels")
+    if not len(labeled):
+        raise SalaError("expected labeled images: got none; label at least one image of each class")
+    if not labeled.shape[1]:
+        raise SalaError(
+            f"features must have columns: got {list(labeled.shape)}; an encoder gives at least one per image"
+        )
+    n_way = int(np.max(labels)) + 1 if classes is None else len(classes)
+    missing = sorted(set(range(n_way)) - set(np.asarray(labels).tolist()))
+    if missing or np.min(labels) < 0 or np.max(labels) >= n_way:
+        raise SalaError(
+            f"labels must be 0 .. {n_way - 1}, each at least once: got {np.min(labels)} .. {np.max(labels)}, without "
+            f"{missing[:5]}; label an image of each class"
+        )
+    return tuple(map(str, classes if classes is not None else range(n_way)))

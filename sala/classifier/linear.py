@@ -1,0 +1,43 @@
+"""A linear classifier of the labeled images (class-balanced ridge regression).
+
+The classes may differ in only a few of the directions in which images vary; class means do not know which ones.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sala.classifier.prototypes import pair_similarity
+from sala.functional import one_hot
+
+RIDGE = 0.1  # for embeddings of length 1
+
+
+def linear_classifier(embeddings: Tensor, labels: Tensor) -> Tensor:  # [s, d], [s] -> [k, d]
+    """The rows of A that minimize sum_s w_s |A x_s - t_s|^2 + RIDGE |A|^2, comparable between classes of unequal shots.
+
+    t_s is one-hot less 1 / k, and w_s balances the classes. With r the similarity of two images of a class, n labeled images
+    give a new image of it the expected response n r / (1 + (n - 1) r). Each row is scaled to the response of the mean number
+    of shots: else a class of few images would hardly be predicted.
+    """
+    counts = labels.bincount()
+    r = pair_similarity(embeddings, labels)
+    lengths = _expected_response(counts.float().mean(), r) / _expected_response(counts.float(), r)
+    return lengths[:, None] * _ridge_regression(embeddings, labels, counts)
+
+
+def _expected_response(n: Tensor, r: float) -> Tensor:
+    return n * r / (1 + (n - 1) * r)
+
+
+def _ridge_regression(embeddings: Tensor, labels: Tensor, counts: Tensor) -> Tensor:  # [s, d], [s], [k] -> [k, d]
+    targets = one_hot(labels, len(counts), like=embeddings) - 1 / len(counts)
+    w = (len(labels) / (len(counts) * counts.to(embeddings.dtype)))[labels]
+    n, d = embeddings.shape
+    if n <= d:  # the dual form, whose system is the smaller one
+        dual: Tensor = torch.linalg.solve(embeddings @ embeddings.T + torch.diag(RIDGE / w), targets)
+        return dual.T @ embeddings
+    weighted = w[:, None] * embeddings
+    primal: Tensor = torch.linalg.solve(weighted.T @ embeddings + RIDGE * torch.eye(d), weighted.T @ targets)
+    return primal.T

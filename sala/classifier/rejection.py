@@ -1,0 +1,102 @@
+"""The rejection threshold: from which outlier probability on an image is rejected as an outlier, at a chosen precision."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import stdtr
+
+from sala.classifier.normalize import Floats
+from sala.errors import SalaError
+
+MIN_HELD_OUT = 8  # held-out labeled images: fewer do not show how the scores of inliers are distributed
+
+
+def rejection_threshold(outlier_probability: Floats, precision: float = 0.9, held_out: Floats | None = None) -> float:
+    """The outlier probability above which images are rejected, so that the share `precision` of them are outliers.
+
+    The lower of two thresholds: one takes the outlier probabilities at their word (`expected_threshold`), one compares them
+    with those of held-out labeled images (`conformal_threshold`). In any case an image above `precision` is rejected, and an
+    image that is more probably an inlier is not.
+
+    Parameters
+    ----------
+    outlier_probability : array of shape (n,)
+        Of the images of a pool, as `PoolPredictions.outlier_probability`.
+    precision : float, default 0.9
+        The wanted share of outliers among rejected images, above 0 and up to 1.
+    held_out : array of shape (m,), optional
+        Outlier probabilities of held-out labeled images, as `Fitted.held_out_outlier_probability`.
+
+    Returns
+    -------
+    float
+        From 0.5 to `precision`, or 0.5 where `precision` is lower.
+
+    Raises
+    ------
+    SalaError
+        If `precision` is not a share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sala.classifier.rejection import rejection_threshold
+    >>> scores = np.array([0.99, 0.95, 0.85, 0.2, 0.01], np.float32)
+    >>> scores > rejection_threshold(scores, precision=0.9)
+    array([ True,  True,  True, False, False])
+    >>> scores > rejection_threshold(scores, precision=0.98)
+    array([ True, False, False, False, False])
+    """
+    lowest = expected_threshold(outlier_probability, precision)
+    if held_out is not None:
+        lowest = min(lowest, conformal_threshold(outlier_probability, held_out, precision))
+    return max(min(lowest, precision), 0.5)
+
+
+def expected_threshold(outlier_probability: Floats, precision: float = 0.9) -> float:
+    """The lowest threshold above which the mean outlier probability is at least `precision`; infinite if there is none."""
+    if not 0 < precision <= 1:
+        raise SalaError(f"precision must be above 0 and at most 1: got {precision:g}; the default is 0.9")
+    falling = np.sort(np.asarray(outlier_probability, np.float64))[::-1]
+    expected = np.cumsum(falling) / np.arange(1, len(falling) + 1)
+    n_rejected = int((expected >= precision).sum())  # expected falls: a running mean of falling numbers
+    if n_rejected == 0:
+        return math.inf
+    last = float(falling[n_rejected - 1])
+    if n_rejected < len(falling) and falling[n_rejected] == last:  # equals go together, and together they are too many
+        return last
+    return just_below(last)
+
+
+def conformal_threshold(outlier_probability: Floats, held_out: Floats, precision: float = 0.9) -> float:
+    """The lowest threshold at which the false discovery rate is at most 1 - `precision`; infinite if there is none.
+
+    The Benjamini-Hochberg procedure (JRSS B 1995): of N images, n(s) score s or more, and at most N F(s) of these are
+    inliers. F is the conformal p-value (Bates et al. 2023, arXiv:2104.08279), the share of held-out images that score as
+    high, counting one more; but never less than the tail of Student's t-distribution for one more image, by log-odds.
+    """
+    if len(held_out) < MIN_HELD_OUT or not len(outlier_probability):
+        return math.inf
+    scores = np.unique(np.asarray(outlier_probability, np.float64))  # rising
+    n_above = len(outlier_probability) - np.searchsorted(np.sort(outlier_probability), scores)
+    m = len(held_out)
+    n_held_out_above = m - np.searchsorted(np.sort(held_out), scores)
+    odds, theirs = log_odds(scores), log_odds(held_out)
+    deviation = max(float(theirs.std(ddof=1)) * math.sqrt(1 + 1 / m), 1e-6)
+    p_values = np.maximum(stdtr(m - 1, (theirs.mean() - odds) / deviation), (n_held_out_above + 1) / (m + 1))
+    is_precise = 1 - len(outlier_probability) * p_values / n_above >= precision
+    return just_below(float(scores[is_precise.argmax()])) if is_precise.any() else math.inf
+
+
+def log_odds(p: Floats | np.ndarray) -> np.ndarray:
+    """log(p / (1 - p)), finite also at 0 and 1."""
+    p = np.clip(np.asarray(p, np.float64), 1e-9, 1 - 1e-9)
+    odds: np.ndarray = np.log(p / (1 - p))
+    return odds
+
+
+def just_below(score: float) -> float:
+    """The next smaller float32, the type of the scores that are compared with it."""
+    return float(np.nextafter(np.float32(score), np.float32(-math.inf)))

@@ -1,0 +1,179 @@
+"""`sala label`: labels for a folder of images."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sala.cli import console
+from sala.cli.labeling_options import (
+    Encoder,
+    Folders,
+    Formats,
+    Labels,
+    OldOutliers,
+    Outliers,
+    Precision,
+    check_format,
+    check_precision,
+    two_folders,
+)
+from sala.errors import SalaError
+from sala.text import counted, printable
+
+if TYPE_CHECKING:
+    from sala.labeling.label import LabelingResult
+    from sala.labeling.places import Places
+
+
+def label(
+    folders: Folders,
+    out: Annotated[Path, typer.Option(help="Where labels, model and report go.")] = Path("out"),
+    encoder: Encoder = "lite0",
+    labels: Labels = None,
+    outliers: Outliers = None,
+    precision: Precision = 0.9,
+    state: Annotated[
+        Path | None, typer.Option(help="Corrections that were made on the page of `sala serve`.", readable=False)
+    ] = None,
+    copy_to: Annotated[
+        Path | None, typer.Option(help="Also sort copies of the images into class folders here.")
+    ] = None,
+    link: Annotated[bool, typer.Option("--link", help="With --copy-to: links in place of copies.")] = False,
+    forms: Formats = ["csv"],  # noqa: B006
+    junk: OldOutliers = None,
+) -> None:
+    """Label a folder of images from a few examples of each class. Outliers are rejected.
+
+    Writes `out/labels.csv`, `out/report.html` to look through, `out/model.safetensors` for `sala predict`, and
+    `out/skipped.csv` with the files that could not be read. Your images are neither changed nor moved.
+
+    Example: `sala label labeled/ photos/ --copy-to sorted/` with examples in `labeled/cat/`, `labeled/dog/`, ...
+
+    Example: `sala label photos/ --labels labels.csv --state photos.sala.jsonl`
+    """
+    from sala.labeling.output import write_result
+    from sala.labeling.places import Places
+
+    labeled, pool = two_folders(folders, labels)
+    places = Places(pool, labeled, labels, outliers or junk)
+    _check(places, precision, forms, out, copy_to, link)
+    result = _classified(places, encoder, precision, state)
+    with console.err.status("writing labels and report"):
+        write_result(result, out, forms)
+    _tell(result, out, forms)
+    if copy_to is not None:
+        _sort(result, copy_to, link)
+
+
+def _check(places: Places, precision: float, forms: list[str], out: Path, copy_to: Path | None, link: bool) -> None:
+    """Refuse, before the work, what cannot be done."""
+    from sala.classifier.model_file import NAME as MODEL
+    from sala.labeling.folders import check_file
+    from sala.labeling.output import NAMES, REPORT, SKIPPED
+
+    for form in forms:
+        check_format(form)
+    check_precision(precision)
+    if link and copy_to is None:
+        raise SalaError("--link goes with --copy-to; name the folder for the links")
+    places.check(out, copy_to)
+    for name in (SKIPPED, REPORT, MODEL, *(NAMES[form] for form in {"csv", *forms})):
+        check_file(out / name, "--out")
+
+
+def _classified(places: Places, encoder: str, precision: float, state: Path | None) -> LabelingResult:
+    from sala.encoders import open_encoder
+    from sala.labeling.embedding import describe_encoder, embed_project
+    from sala.labeling.label import classify
+    from sala.labeling.project import open_project
+
+    project, network = open_project(places), open_encoder(encoder)
+    with console.embedding("embedding") as progress:
+        images = embed_project(
+            project, network, which=describe_encoder(encoder), needs_examples=state is None, progress=progress
+        )
+    if state is None:
+        return classify(images, precision=precision)
+    from sala.web.corrections import read_corrections
+
+    corrected = read_corrections(state, images.project)
+    if corrected.n_lost:
+        console.warn(
+            f"{counted(corrected.n_lost, 'label')} of {printable(str(state))} are of images that are not there now"
+        )
+    if not (corrected.given >= 0).any():
+        raise SalaError(
+            "no class has an example; label one image of each class on the page, or put one into its folder"
+        )
+    return classify(images, corrected.names, corrected.given, precision=precision)
+
+
+def _tell(result: LabelingResult, out: Path, forms: list[str]) -> None:
+    """Counts a class, what was odd, and where things are."""
+    from sala.encoders.registry import is_ours
+    from sala.labeling.output import NAMES, SKIPPED, leftovers
+
+    console.out.print(_counts(result))
+    _tell_oddities(result)
+    place = printable(str(out))
+    if result.skipped:
+        first = next(iter(result.skipped.values()))
+        console.warn(
+            f"skipped: {counted(len(result.skipped), 'file')}, listed in {place}/{SKIPPED}; the first: {first}"
+        )
+    for other in leftovers(out, forms):
+        console.warn(f"{place}/{NAMES[other]} is of an earlier run; --format {other} writes it anew")
+    console.out.print(f"labels: {place}/labels.csv   look through: {place}/report.html", markup=False)
+    which = str(result.model.note["encoder"]["which"])
+    named = "" if is_ours(which) else f" --encoder {printable(shlex.quote(which))}"
+    console.out.print(f"label more images with: sala predict {place}/model.safetensors IMAGES{named}", markup=False)
+
+
+def _counts(result: LabelingResult) -> Table:
+    from sala.labeling.predictions import CONFIDENT, GIVEN, REJECTED, UNCERTAIN
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("class", "labeled", CONFIDENT, UNCERTAIN):
+        table.add_column(column, justify="left" if column == "class" else "right", overflow="fold")
+    rows = [(row.label, row.verdict) for row in result.rows()]
+    for c, name in enumerate(result.model.classes):
+        n_labeled = result.examples.labels.count(c)
+        n_confident = rows.count((name, CONFIDENT)) + rows.count((name, GIVEN))
+        table.add_row(escape(printable(name)), f"{n_labeled}", f"{n_confident:,}", f"{rows.count((name, UNCERTAIN)):,}")
+    n_rejected = sum(verdict == REJECTED for _, verdict in rows)
+    table.add_row("[dim]rejected[/]", f"{result.n_outliers}" if result.n_outliers else "", f"{n_rejected:,}", "")
+    return table
+
+
+def _tell_oddities(result: LabelingResult) -> None:
+    said = result.predictions
+    if n := int((said.is_uncertain & (said.outlier_probability > 0.5) & result.project.is_pool).sum()):
+        console.err.print(
+            f"uncertain images that are more probably outliers, but not surely enough to be rejected: {n:,} "
+            "(--outliers with some of them, or a lower --precision, rejects more)"
+        )
+    if not len(result.pool):
+        console.warn("the pool has no image that can be read; the model is made all the same, for `sala predict`")
+    for n, what in (
+        (result.n_labeled_copies, "copies of labeled images, which have their label"),
+        (result.n_outlier_copies, "copies of known outliers, which are rejected"),
+        (result.n_copies, "copies of other ones, which count once"),
+    ):
+        if n:
+            console.err.print(f"pool images that are {what}: {n:,}")
+
+
+def _sort(result: LabelingResult, copy_to: Path, link: bool) -> None:
+    from sala.labeling.sort import sort_copies
+
+    done = sort_copies(result.rows(), copy_to, link=link)
+    there = f", {done.n_there:,} {'was' if done.n_there == 1 else 'were'} there already" if done.n_there else ""
+    n = done.placed.total()
+    what = counted(n, "link") if link else f"{n:,} {'copy' if n == 1 else 'copies'}"
+    console.out.print(f"{escape(printable(str(copy_to)))}: {what} in class folders{there}")

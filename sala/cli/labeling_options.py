@@ -1,0 +1,64 @@
+"""Options that the labeling commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sala.errors import SalaError
+from sala.labeling.formats import FORMATS
+
+# readable=False: those who read them tell what to do about it, too
+Folders = Annotated[
+    list[Path],
+    typer.Argument(
+        help="A folder with a folder of 1 to 10 images for each class, and a folder of images to label; with --labels the "
+        "second alone.",
+        metavar="[LABELED] POOL",
+        readable=False,
+        show_default=False,
+    ),
+]
+Encoder = Annotated[
+    str, typer.Option(help="lite0, lite1, lite2, a run (folder or name), or a .onnx, .pt or .npy file.")
+]
+Labels = Annotated[
+    Path | None,
+    typer.Option(help="A CSV file with columns path and label, in place of class folders.", readable=False),
+]
+Outliers = Annotated[
+    Path | None,
+    typer.Option(help="A folder of images of none of the classes: others like them are recognized.", readable=False),
+]
+OldOutliers = Annotated[Path | None, typer.Option("--junk", hidden=True, readable=False)]  # the name before 0.2
+Precision = Annotated[
+    float,
+    typer.Option(
+        help="A label is confident from this probability on; of the rejected images this share is expected to be outliers."
+    ),
+]
+Format = Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")]
+Formats = Annotated[
+    list[str], typer.Option("--format", help=f"Also write one of {', '.join(FORMATS)}; may be given more than once.")
+]
+
+
+def two_folders(folders: list[Path], labels: Path | None) -> tuple[Path | None, Path]:
+    """The folder of class folders, or None, and the pool."""
+    n_wanted = 1 if labels is not None else 2
+    if len(folders) != n_wanted:
+        wanted = "the pool alone, since --labels names the labels" if labels else "two folders: LABELED and POOL"
+        raise SalaError(f"give {wanted}; got {len(folders)}")
+    return (None, folders[0]) if labels is not None else (folders[0], folders[1])
+
+
+def check_precision(precision: float) -> None:
+    if not 0 < precision <= 1:
+        raise SalaError(f"--precision is a share above 0 and up to 1, such as 0.9; got {precision:g}")
+
+
+def check_format(form: str) -> None:
+    if form not in FORMATS:
+        raise SalaError(f"--format is one of {', '.join(FORMATS)}; got {form!r}")

@@ -1,0 +1,98 @@
+"""Options that commands share, with their help: the same name means the same thing everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sala.reproduction.published import NAMES
+
+# what is trained or tested
+MethodName = Annotated[str, typer.Option(help="A name from `sala methods`, or path/to/file.py:Class.")]
+MethodAgain = Annotated[str | None, typer.Option(help="path/to/file.py:Class again, for a run of your own method.")]
+MethodOptions = Annotated[
+    list[str] | None, typer.Option("--set", help="An option of the method, name=value; repeatable.")
+]
+Transductive = Annotated[
+    bool, typer.Option("--transductive", help="tpn: queries see each other; the same as --set transductive=true.")
+]
+Backbone = Annotated[str, typer.Option(help="conv4 or resnet12.")]
+Run = Annotated[Path, typer.Argument(help="A run folder, or a run that comes with sala: omniglot-sala.")]
+Runs = Annotated[list[Path], typer.Argument(help="Run folders; the others are compared with the first.")]
+Weights = Annotated[str, typer.Option(help="best (by validation) or last.")]
+
+# data
+DatasetName = Annotated[str, typer.Argument(help="A dataset of `sala data list`.")]
+Dataset = Annotated[str, typer.Option(help="A name from `sala data list`.")]
+Root = Annotated[
+    Path | None, typer.Option(help="Folder (or zip) with the dataset's files; else $SALA_DATA, else the cache.")
+]
+MovedRoot = Annotated[Path | None, typer.Option("--root", help="Where the data of the run is now, if it has moved.")]
+ImageSize = Annotated[int | None, typer.Option(help="Side of the images in pixels; each dataset has its own default.")]
+SplitFile = Annotated[Path | None, typer.Option(help="folder: a CSV of class,split lines.")]
+SplitSeed = Annotated[int | None, typer.Option(help="folder: draws the split of the classes.")]
+Split = Annotated[str, typer.Option(help="test, val or train: whose classes.")]
+
+# episodes
+Ways = Annotated[int | None, typer.Option(help="Classes in an episode (N).", show_default="5")]
+Shots = Annotated[int | None, typer.Option(help="Labeled images per class (K).", show_default="1")]
+Distractors = Annotated[
+    int | None, typer.Option(help="Distractor classes: their images are unlabeled, and of none of the ways (C).")
+]
+Unlabeled = Annotated[int | None, typer.Option(help="Unlabeled images per class (H).")]
+Queries = Annotated[int | None, typer.Option(help="Query images per class.")]
+LabeledShare = Annotated[float | None, typer.Option(help="Labeled share of each training class.")]
+Setting = Annotated[str | None, typer.Option(help="One of the test settings, e.g. large.")]
+FixedEpisodes = Annotated[int, typer.Option("--episodes", help="How many fixed episodes.")]
+
+# length and place of a training
+Budget = Annotated[str, typer.Option(help="cpu or paper: episodes, how often to validate, on how many.")]
+Episodes = Annotated[int | None, typer.Option(help="Training episodes; the default is the budget's.")]
+ValidateEvery = Annotated[int | None, typer.Option(help="Episodes between validations.")]
+EpisodesPerStep = Annotated[
+    int | None,
+    typer.Option(help="Episodes whose gradients are averaged in a step.", show_default="1, or torchrun's processes"),
+]
+Seed = Annotated[int, typer.Option(help="Of initial weights, training episodes and label split.")]
+Threads = Annotated[int, typer.Option(help="CPU threads; 0 leaves it to PyTorch.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Precision = Annotated[str, typer.Option(help="float32, bfloat16 in the backbone, or auto: bfloat16 on cuda alone.")]
+RunOut = Annotated[Path | None, typer.Option(help="Run folder; default runs/DATASET-METHOD-...")]
+Resume = Annotated[
+    Path | None,
+    typer.Option(help="Continue this run; all other options come from it, but for --root if its data has moved."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+
+# the paper's tables
+Tables = Annotated[list[str], typer.Argument(help=f"Any of {', '.join(NAMES)}.")]
+Datasets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dataset",
+        help="Only this one; repeatable.",
+        show_default="omniglot, tiny-tiered; of the paper's with --budget paper",
+    ),
+]
+OnlyShots = Annotated[
+    list[int] | None, typer.Option("--shots", help="Only 1 or 5 shots; repeatable.", show_default="both")
+]
+Variants = Annotated[
+    list[str] | None,
+    typer.Option("--variant", help="Only this row (e.g. sala, soft-kmeans); repeatable.", show_default="all"),
+]
+OldVariants = Annotated[list[str] | None, typer.Option("--arm", hidden=True)]  # of the last release
+PaperBudget = Annotated[str, typer.Option(help="cpu (hours to a day on a laptop) or paper (500,000 episodes a run).")]
+ShorterEpisodes = Annotated[
+    int | None, typer.Option(help="Shorter trainings, to try it out; kept apart from the budget's.", min=1)
+]
+Seeds = Annotated[int, typer.Option(help="Trainings of each cell, with seeds 0, 1, ...")]
+Jobs = Annotated[int, typer.Option(help="Runs at a time, one thread each; 0: one a core.")]
+ResultsOut = Annotated[Path, typer.Option(help="Where records, tables and figures go.")]
+RunsOut = Annotated[Path, typer.Option(help="Where run folders go.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="List what would run and how long it may take, from a few steps of each.")
+]
+NoRun = Annotated[bool, typer.Option("--no-run", help="Train nothing: write tables and figures of what is there.")]

@@ -1,0 +1,128 @@
+"""`sala reproduce`: the paper's tables and figures from one command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from sala.cli import console
+from sala.cli import options as opt
+from sala.errors import SalaError, at_least
+from sala.reproduction.published import DATASETS
+
+if TYPE_CHECKING:
+    from sala.data import ImageStore
+    from sala.reproduction.plan import Run
+    from sala.reproduction.runner import Job
+
+
+def reproduce(
+    tables: opt.Tables,
+    dataset: opt.Datasets = None,
+    shots: opt.OnlyShots = None,
+    variant: opt.Variants = None,
+    budget: opt.PaperBudget = "cpu",
+    episodes: opt.ShorterEpisodes = None,
+    seeds: opt.Seeds = 1,
+    jobs: opt.Jobs = 0,
+    out: opt.ResultsOut = Path("results"),
+    runs: opt.RunsOut = Path("runs/reproduce"),
+    root: opt.Root = None,
+    dry_run: opt.DryRun = False,
+    no_run: opt.NoRun = False,
+    arm: opt.OldVariants = None,
+) -> None:
+    """Regenerate the tables and figures of the SALA paper under one protocol. Finished runs are skipped, begun ones continued.
+
+    Examples: `sala reproduce table1 --dataset omniglot --dry-run`,
+    `sala reproduce all --seeds 3 --variant sala --variant soft-kmeans`,
+    `sala reproduce table1 table2 --dataset miniimagenet --root FILES --budget paper`
+    """
+    from sala.reproduction.runner import check_jobs, plan
+
+    variants, datasets = [*(variant or []), *(arm or [])], dataset or list(DATASETS.get(budget, ()))
+    wanted = _wanted(tables, datasets, shots or [], variants, budget, seeds, episodes, root)
+    n_jobs, todo = check_jobs(jobs), [] if no_run else plan(wanted, out, runs)
+    place = str(root.resolve()) if root else None
+    stores = {name: _store(name, place) for name in dict.fromkeys(job.run.cell.dataset for job in todo)}
+    if dry_run:
+        return _tell_plan(todo, stores, n_jobs, len(wanted))
+    _sweep(todo, out, n_jobs, place, len(wanted))
+    if "tsne" in tables or "all" in tables:
+        _draw_maps(datasets, budget, episodes, out, runs)
+    return _publish(todo, out, datasets, budget, episodes)
+
+
+def _wanted(
+    tables: Sequence[str],
+    datasets: Sequence[str],
+    shots: Sequence[int],
+    variants: Sequence[str],
+    budget: str,
+    seeds: int,
+    episodes: int | None,
+    root: Path | None,
+) -> list[Run]:
+    """The runs of the tables, after a look at the words of the command."""
+    from sala.reproduction.plan import check_names, wanted_runs
+
+    if budget not in DATASETS:
+        raise SalaError(f"a budget is one of {', '.join(DATASETS)}; got {budget!r}")
+    check_names(tables, datasets, variants)
+    at_least(1, seeds, "the number of seeds")
+    if root is not None and len(datasets) > 1:
+        raise SalaError("--root is the place of one dataset; name it with --dataset, or put all under $SALA_DATA")
+    wanted = wanted_runs(tables, datasets, shots, variants, budget, seeds, episodes)
+    if not wanted:
+        raise SalaError("nothing of that is in these tables; `sala reproduce --help` has the names")
+    return wanted
+
+
+def _store(dataset: str, root: str | None) -> ImageStore:
+    from sala.data import load_dataset
+
+    with console.counting(f"preparing {dataset}") as progress:
+        return load_dataset(dataset, root, progress=progress)
+
+
+def _tell_plan(todo: list[Job], stores: dict[str, ImageStore], n_jobs: int, n_wanted: int) -> None:
+    from sala.cli.sweep_view import dry_table
+
+    console.out.print(dry_table(todo, stores, n_jobs, n_wanted))
+
+
+def _sweep(todo: list[Job], out: Path, n_jobs: int, root: str | None, n_wanted: int) -> None:
+    from sala.cli.sweep_view import live
+    from sala.reproduction.runner import sweep
+
+    if todo:
+        out.mkdir(parents=True, exist_ok=True)
+        with live(n_wanted - len(todo)) as watch:
+            sweep(todo, out, n_jobs, root=root, watch=watch)
+
+
+def _draw_maps(datasets: Sequence[str], budget: str, episodes: int | None, out: Path, runs: Path) -> None:
+    from sala.reproduction.records import read_record
+    from sala.reproduction.report import map_task, runs_for_maps
+
+    for run in runs_for_maps(datasets, budget, episodes):
+        folder = runs / run.trained.name
+        if read_record(out, run) is not None and (folder / "best.safetensors").is_file():
+            map_task(run, folder, out)
+
+
+def _publish(todo: list[Job], out: Path, datasets: Sequence[str], budget: str, episodes: int | None) -> None:
+    """Write tables and figures of all that is recorded; then fail if a run has failed."""
+    from sala.reproduction.report import publish
+
+    written = publish(out, datasets, budget, episodes)
+    for sentence in written.sentences:
+        console.out.print(escape(sentence))
+    console.out.print("written: " + escape(", ".join(str(path) for path in written.files)))
+    if failed := [job for job in todo if job.state == "failed"]:
+        raise SalaError(
+            f"{len(failed)} of {len(todo)} runs failed; the first, {failed[0].run.name}, said: {failed[0].message}"
+        )

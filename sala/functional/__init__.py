@@ -1,0 +1,24 @@
+"""The parts that prototype methods share: pure functions of tensors with leading batch dimensions.
+
+Embeddings, labels and weights come in; prototypes, distances, selections and refined prototypes go out. Nothing here holds a
+parameter or knows a method. Methods, the classifier of user images and tests may call.
+"""
+
+from sala.functional.distances import squared_distances
+from sala.functional.prototypes import class_means, one_hot, weighted_means
+from sala.functional.refinement import refine
+from sala.functional.selection import PseudoLabels, nearest, ramp_weight, selection_size
+from sala.functional.unit import unit_length
+
+__all__ = [
+    "PseudoLabels",
+    "class_means",
+    "nearest",
+    "one_hot",
+    "ramp_weight",
+    "refine",
+    "selection_size",
+    "squared_distances",
+    "unit_length",
+    "weighted_means",
+]

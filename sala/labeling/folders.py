@@ -1,0 +1,138 @@
+"""Users' folders: which files are images, and which folders may be read from or written to."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from sala.data.files import IMAGE_SUFFIXES, unreadable
+from sala.errors import SalaError
+from sala.text import printable
+
+# images that we cannot open: they are reported, where other files are passed over
+FOREIGN_SUFFIXES = {".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".cr2", ".nef", ".arw", ".dng"}
+
+
+def check_folder(folder: Path, what: str) -> None:
+    """Refuse one that is not there, or cannot be read."""
+    if folder.is_file():
+        raise SalaError(f"{printable(str(folder))} is a file, not a folder with {what}; put them into one, unpacked")
+    if not folder.is_dir():
+        raise SalaError(f"there is no folder {printable(str(folder))} with {what}; look at its name")
+    try:
+        check_readable(folder)
+    except OSError as error:
+        raise unreadable(f"the folder {printable(str(folder))} with {what}", error) from None
+
+
+def check_readable(folder: Path) -> None:
+    """OSError unless its names can be listed and what they stand for be read."""
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def check_writable(folder: Path, option: str) -> None:
+    """Refuse, before the work, a folder that could not be made or written into."""
+    place = next(path for path in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(path))
+    if not place.is_dir():
+        raise SalaError(f"{printable(str(place))} is a file, and a folder is wanted; choose another {option}")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise SalaError(f"this user may not write into {printable(str(place))}; allow it, or choose another {option}")
+
+
+def check_file(path: Path, option: str) -> None:
+    """Refuse, before the work, a file that could not be written."""
+    if path.is_dir():
+        raise SalaError(f"{printable(str(path))} is a folder, and a file is wanted; choose another {option}")
+    check_writable(path.absolute().parent, option)
+
+
+OUTLIER_NAME = "outlier"  # what exports and the page call images that are of none of the classes
+
+
+def checked_class(name: str) -> str:
+    """A class's name, unless it is reserved for outliers."""
+    if name.casefold() == OUTLIER_NAME:
+        raise SalaError(
+            f"a class cannot be called {printable(name)!r}, which is reserved for images of none of the classes; leave these "
+            "in the pool, give them with --outliers, or rename the class"
+        )
+    return name
+
+
+def is_inside(path: Path, folder: Path) -> bool:
+    """Whether it is that folder or in it, links followed."""
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def image_files(root: Path, *, skip: Path | None = None) -> Iterator[tuple[Path, str | None]]:
+    """Images in a folder and all below it, sorted, each with what is wrong with it, if anything is known already.
+
+    Hidden files and files that are no images by their names are passed over. A link is followed only to a file in the
+    same root, so that nothing comes from elsewhere and nothing comes twice. Of the folders on the way to an image the names
+    are in memory, and no more.
+    """
+    real_root = os.path.realpath(root)
+    left: list[tuple[Path, list[str]]] = []  # folders, each with its names that are to come, the next one last
+
+    def enter(folder: Path) -> None:
+        if skip is None or folder.resolve() != skip.resolve():
+            check_readable(folder)
+            left.append((folder, sorted((name for name in os.listdir(folder) if not is_hidden(name)), reverse=True)))
+
+    try:
+        enter(root)
+    except OSError as error:
+        yield root, str(unreadable(printable(str(root)), error))
+    while left:
+        folder, names = left[-1]
+        if not names:
+            left.pop()
+            continue
+        path = folder / names.pop()
+        try:
+            state = path.lstat()
+            if stat.S_ISDIR(state.st_mode):
+                enter(path)
+            elif (problem := _problem(path, state, real_root)) != PASSED_OVER:
+                yield path, problem
+        except OSError as error:
+            yield path, str(unreadable(printable(str(path)), error))
+
+
+PASSED_OVER = ""
+
+
+def is_hidden(name: str) -> bool:
+    """`.thumbnails`, `._photo.jpg`; a name that starts with two dots is only odd."""
+    return name.startswith(".") and not name.startswith("..")
+
+
+def _problem(path: Path, state: os.stat_result, real_root: str) -> str | None:
+    """None for an image; PASSED_OVER for what is none; else a sentence."""
+    shown, suffix = printable(str(path)), path.suffix.lower()
+    if stat.S_ISLNK(state.st_mode):
+        is_folder = path.is_dir()
+        if suffix not in IMAGE_SUFFIXES and not is_folder:
+            return PASSED_OVER
+        if not Path(os.path.realpath(path)).is_relative_to(real_root):
+            return f"{shown} is a link that points out of the folder and is not followed; copy what it points to"
+        if is_folder:
+            return f"{shown} is a link to a folder and is not followed; its images are taken where they are"
+    if suffix in FOREIGN_SUFFIXES:
+        return f"{shown} is in a format that is not read ({suffix[1:]}); convert it to JPEG or PNG"
+    if suffix not in IMAGE_SUFFIXES:
+        return PASSED_OVER
+    if not path.is_file():
+        return f"{shown} is not a file; remove it"
+    if path.stat().st_size == 0:
+        return f"{shown} is empty; get a fresh copy of it or remove it"
+    return None
+
+
+def as_text(name: str | Path) -> str:
+    """A name that any UTF-8 file can hold: bytes that are not UTF-8 become `\\udcXX`."""
+    return str(name).encode("utf-8", "backslashreplace").decode()

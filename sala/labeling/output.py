@@ -1,0 +1,35 @@
+"""The files that `sala label` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from sala.classifier.model_file import NAME as MODEL
+from sala.labeling.export import export, label_studio_config, write_skipped, written_whole
+from sala.labeling.formats import FORMATS
+from sala.labeling.label import LabelingResult
+from sala.labeling.report import write_report
+
+SKIPPED, REPORT = "skipped.csv", "report.html"
+NAMES = {"csv": "labels.csv"} | {form: f"{form}.json" for form in FORMATS[1:]}  # of exports
+
+
+def write_result(result: LabelingResult, out: Path, forms: Iterable[str] = ("csv",)) -> None:
+    """Labels in the asked formats, the model, the skipped files and the report, each written whole or not at all."""
+    out.mkdir(parents=True, exist_ok=True)
+    classes = result.model.classes
+    for form in sorted({"csv", *forms}):
+        with written_whole(out / NAMES[form]) as file:
+            file.writelines(export(result.rows(), form, classes))
+    if "label-studio" in forms:
+        with written_whole(out / "label-studio.xml") as file:
+            file.write(label_studio_config(classes))
+    write_skipped(out / SKIPPED, result.skipped)
+    result.model.save(out / MODEL)
+    write_report(out / REPORT, result)
+
+
+def leftovers(out: Path, forms: Iterable[str]) -> list[str]:
+    """Formats whose file in `out` is of an earlier run."""
+    return [form for form in FORMATS if form not in {"csv", *forms} and (out / NAMES[form]).exists()]

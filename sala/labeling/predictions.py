@@ -1,0 +1,165 @@
+"""What is said of each image: one table for all doors, and rows to write one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sala.classifier.fit import PoolPredictions
+from sala.classifier.normalize import Floats
+from sala.classifier.rejection import just_below, rejection_threshold
+from sala.labeling.project import OUTLIER, UNLABELED, Project
+
+CONFIDENT, UNCERTAIN, REJECTED = "confident", "uncertain", "rejected"
+GIVEN, UNKNOWN = "given", "unknown"  # the user's word; no class has an example yet
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One image. `probability` is among the classes, `outlier_probability` that it is of none of them."""
+
+    path: Path
+    label: str
+    probability: float
+    runner_up: str
+    outlier_probability: float
+    used_for_refinement: bool
+    verdict: str  # CONFIDENT, UNCERTAIN, REJECTED, GIVEN or UNKNOWN
+    index: int = field(default=-1, compare=False)  # of the image in its project
+
+    @property
+    def confidence(self) -> float:
+        """The probability that the label is right."""
+        return self.probability * (1 - self.outlier_probability)
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What parts images into rejected (outlier probability above), confident (confidence not below) and uncertain ones."""
+
+    precision: float
+    outlier: float
+    confident: float
+
+    def to_json(self) -> dict[str, float]:
+        return dict(vars(self))
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> Thresholds:
+        values = {key: float(content[key]) for key in ("precision", "outlier", "confident")}
+        if not all(0 <= value <= 1 for value in values.values()):
+            raise ValueError("thresholds are shares")
+        return cls(**values)
+
+
+def find_thresholds(outlier_probability: Floats, precision: float, held_out: Floats | None = None) -> Thresholds:
+    """Of the rejected images the share `precision` is expected to be outliers; each confident label is right with that
+    probability. Both are more probable than not. `held_out` are outlier probabilities of cross-validated labeled images."""
+    outlier = rejection_threshold(outlier_probability, precision, held_out)
+    return Thresholds(precision, min(outlier, just_below(1)), max(precision, 0.5))  # a certain outlier is rejected
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What is said of every image `[n]` of a project, given labels included."""
+
+    names: tuple[str, ...]  # of classes
+    given: Ints  # a class, OUTLIER or UNLABELED
+    label: Ints  # the most probable class; UNLABELED where no class has an example yet
+    runner_up: Ints  # the second most probable one; UNLABELED where there is none
+    probability: Floats  # of the label, among the classes
+    second: Floats  # of the runner-up
+    outlier_probability: Floats
+    used: NDArray[np.bool_]  # took part in the refinement
+    suggestions: Ints  # images whose label would help most, in order
+    thresholds: Thresholds
+
+    @property
+    def is_predicted(self) -> NDArray[np.bool_]:
+        is_predicted: NDArray[np.bool_] = (self.given == UNLABELED) & (self.label != UNLABELED)
+        return is_predicted
+
+    @property
+    def is_rejected(self) -> NDArray[np.bool_]:
+        is_above: NDArray[np.bool_] = self.outlier_probability.astype(np.float64) > self.thresholds.outlier
+        return self.is_predicted & is_above
+
+    @property
+    def confidence(self) -> NDArray[np.float64]:
+        """The probability that the label is right."""
+        return self.probability.astype(np.float64) * (1 - self.outlier_probability.astype(np.float64))
+
+    @property
+    def is_uncertain(self) -> NDArray[np.bool_]:
+        return self.is_predicted & ~self.is_rejected & (self.confidence < self.thresholds.confident)
+
+    @property
+    def is_likely_outlier(self) -> NDArray[np.bool_]:
+        """Predicted images whose outlier probability is larger than the joint probability of their class."""
+        return self.is_predicted & (self.is_rejected | (self.outlier_probability > self.confidence))
+
+    def placed(self) -> Ints:
+        """Where each image is put: a class, OUTLIER or UNLABELED."""
+        predicted = np.where(self.is_rejected, OUTLIER, self.label)
+        return np.where(self.given == UNLABELED, predicted, self.given)
+
+    def most_probable(self) -> Ints:
+        """What each image most probably is: OUTLIER also where its class keeps it, but it is more probably an outlier."""
+        return np.where(self.is_likely_outlier, OUTLIER, self.placed())
+
+    def verdicts(self) -> NDArray[np.str_]:
+        kinds = [self.placed() == OUTLIER, self.given != UNLABELED, self.label == UNLABELED, self.is_uncertain]
+        return np.select(kinds, [REJECTED, GIVEN, UNKNOWN, UNCERTAIN], CONFIDENT)
+
+    def expected_accuracy(self, among: NDArray[np.bool_]) -> float:
+        """The expected share of images that are put where they belong. A given label is right."""
+        right = np.where(self.is_rejected, self.outlier_probability, self.confidence)
+        right = np.where(self.given == UNLABELED, right, 1.0)
+        return float(right[among].mean()) if among.any() else 1.0
+
+    def rows(self, project: Project, indices: Iterable[int]) -> Iterator[Row]:
+        verdicts = self.verdicts()
+        for i in indices:
+            yield Row(
+                path=project.path(i),
+                label=self._name(self.label[i]),
+                probability=float(self.probability[i]),
+                runner_up=self._name(self.runner_up[i]),
+                outlier_probability=float(self.outlier_probability[i]),
+                used_for_refinement=bool(self.used[i]),
+                verdict=str(verdicts[i]),
+                index=i,
+            )
+
+    def _name(self, label: int) -> str:
+        return self.names[label] if label >= 0 else ""
+
+
+def rows_of(
+    predicted: PoolPredictions, paths: Iterable[Path], classes: tuple[str, ...], thresholds: Thresholds
+) -> Iterator[Row]:
+    """Rows of images that are in no project: what a model says of new files."""
+    for i, path in enumerate(paths):
+        label, runner_up = int(predicted.label[i]), int(predicted.runner_up[i])
+        p, outlier = float(predicted.probabilities[i, label]), float(predicted.outlier_probability[i])
+        yield Row(
+            path=path,
+            label=classes[label],
+            probability=p,
+            runner_up=classes[runner_up] if runner_up != label else "",
+            outlier_probability=outlier,
+            used_for_refinement=bool(predicted.used[i]),
+            verdict=verdict(outlier, p * (1 - outlier), thresholds),
+        )
+
+
+def verdict(outlier_probability: float, confidence: float, thresholds: Thresholds) -> str:
+    if outlier_probability > thresholds.outlier:
+        return REJECTED
+    return CONFIDENT if confidence >= thresholds.confident else UNCERTAIN

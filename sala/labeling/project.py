@@ -1,0 +1,184 @@
+"""A project: the images of a pool and the labels that are given for some, as all doors see them.
+
+    project = open_project(Places(pool, labeled=folder))     # lists files; reads none
+    images = embed_project(project, encoder)                 # ProjectFeatures: readable images, each content once counted
+
+An image is asked for by number. A link that leads out of its folder is skipped when the folders are listed; and since links
+can change, no file outside of them is ever read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sala.data.files import IMAGE_SUFFIXES, MAX_MEMBER_BYTES, open_regular, unreadable
+from sala.errors import SalaError
+from sala.labeling.folders import (
+    OUTLIER_NAME,
+    as_text,
+    check_readable,
+    checked_class,
+    image_files,
+    is_hidden,
+    is_inside,
+)
+from sala.labeling.labels_file import read_labels
+from sala.labeling.places import Places
+from sala.text import printable
+
+UNLABELED, OUTLIER = -1, -2  # in place of a class
+
+
+@dataclass(frozen=True)
+class Item:
+    """An image: in which of the folders it is, its path there, and the label that it came with."""
+
+    root: str  # "labeled", "outliers" or "pool"
+    path: str
+    given: int = UNLABELED  # a class, OUTLIER or UNLABELED
+
+    @property
+    def key(self) -> str:
+        """What a state on disk calls it: the same wherever the folders are moved to."""
+        return f"{self.root}/{self.path}"
+
+
+@dataclass(frozen=True)
+class Project:
+    """Images in the order labeled, outliers, pool; and the files that were skipped, with a sentence each."""
+
+    roots: dict[str, Path]  # as the user named them
+    classes: tuple[str, ...]
+    items: tuple[Item, ...]
+    skipped: dict[Path, str] = field(default_factory=dict)
+    copies: tuple[tuple[int, ...], ...] = ()  # images of one content, the first of which counts
+
+    @cached_property
+    def given(self) -> NDArray[np.int64]:
+        """[n]: a class, OUTLIER or UNLABELED."""
+        return np.array([item.given for item in self.items], np.int64)
+
+    @cached_property
+    def is_pool(self) -> NDArray[np.bool_]:
+        return np.array([item.root == "pool" for item in self.items], bool)
+
+    @cached_property
+    def first(self) -> NDArray[np.int64]:
+        """[n]: for each image the first of the same content."""
+        first = np.arange(len(self.items))
+        for group in self.copies:
+            first[list(group)] = group[0]
+        return first
+
+    def path(self, index: int) -> Path:
+        item = self.items[index]
+        return self.roots[item.root] / item.path
+
+    def open(self, index: int) -> BinaryIO:
+        """An image's file. It is inside the folders, whatever became of its links."""
+        path = self.path(index)
+        real = Path(os.path.realpath(path))
+        if not any(real.is_relative_to(root) for root in self._real_roots):
+            raise SalaError(f"{printable(str(path))} leads out of its folder; put a copy of the file there")
+        return open_regular(real)
+
+    @cached_property
+    def _real_roots(self) -> list[Path]:
+        return [root.resolve() for root in self.roots.values()]
+
+    def read(self, index: int) -> bytes:
+        """An image file's bytes."""
+        path = self.path(index)
+        with self.open(index) as file:
+            try:
+                content = file.read(MAX_MEMBER_BYTES + 1)
+            except OSError as error:
+                raise unreadable(printable(str(path)), error) from None
+        if len(content) > MAX_MEMBER_BYTES:
+            raise SalaError(f"{printable(str(path))} is too large for one image; remove it")
+        return content
+
+
+def open_project(places: Places) -> Project:
+    """List the images. A class folder without images is a class that still needs an example."""
+    places.check()
+    project = _from_file(places) if places.labeled is None else _from_folders(places, places.labeled)
+    if places.outliers is None:
+        return project
+    names, skipped = _image_names(places.outliers)
+    n_labeled = sum(item.root == "labeled" for item in project.items)
+    outliers = tuple(Item("outliers", name, OUTLIER) for name in names)
+    items = (*project.items[:n_labeled], *outliers, *project.items[n_labeled:])
+    return Project(project.roots | {"outliers": places.outliers}, project.classes, items, project.skipped | skipped)
+
+
+def _from_folders(places: Places, labeled: Path) -> Project:
+    """Class folders in `labeled`, images beside each other in the pool."""
+    try:
+        check_readable(labeled)
+        found = sorted(path for path in labeled.iterdir() if not is_hidden(path.name))
+    except OSError as error:
+        raise unreadable(printable(str(labeled)), error) from None
+    classes: list[str] = []
+    items: list[Item] = []
+    skipped: dict[Path, str] = {}
+    for path in found:
+        if path.is_dir() and path.is_symlink():
+            skipped[path] = f"{printable(str(path))} is a link to a folder and is not followed; copy the folder"
+        elif path.is_dir():
+            names, problems = _image_names(path)
+            items += [Item("labeled", f"{path.name}/{name}", len(classes)) for name in names]
+            classes.append(checked_class(as_text(path.name)))
+            skipped |= problems
+        elif path.suffix.lower() in IMAGE_SUFFIXES:
+            skipped[path] = f"{printable(str(path))} is in no class folder; move it into one"
+    names, problems = _image_names(places.pool, skip=labeled)
+    items += [Item("pool", name) for name in names]
+    return Project({"labeled": labeled, "pool": places.pool}, tuple(classes), tuple(items), skipped | problems)
+
+
+def _from_file(places: Places) -> Project:
+    """Rows of a labels file, whose images are in the pool or elsewhere."""
+    assert places.labels is not None
+    rows = read_labels(places.labels)
+    names = sorted({label for _, label in rows if label.casefold() != OUTLIER_NAME})
+    number = {checked_class(name): c for c, name in enumerate(names)} | {OUTLIER_NAME: OUTLIER}
+    in_pool: dict[str, int] = {}
+    elsewhere: list[tuple[Path, int]] = []
+    for path, label in rows:
+        given = number[label if label in number else OUTLIER_NAME]
+        if is_inside(path, places.pool):
+            in_pool[path.resolve().relative_to(places.pool.resolve()).as_posix()] = given
+        else:
+            elsewhere.append((path, given))
+    root = _common_folder([path for path, _ in elsewhere]) if elsewhere else places.pool
+    items = [Item("labeled", path.resolve().relative_to(root).as_posix(), given) for path, given in elsewhere]
+    found, skipped = _image_names(places.pool)
+    items += [Item("pool", name, in_pool.pop(name, UNLABELED)) for name in found]
+    for name in in_pool:  # listed, and not among the images of the pool
+        path = places.pool / name
+        skipped.setdefault(path, f"{printable(str(path))} has a label and is no image of the pool; look at its name")
+    return Project({"labeled": root, "pool": places.pool}, tuple(names), tuple(items), skipped)
+
+
+def _common_folder(paths: Sequence[Path]) -> Path:
+    return Path(os.path.commonpath([path.resolve().parent for path in paths]))
+
+
+def _image_names(root: Path, skip: Path | None = None) -> tuple[list[str], dict[Path, str]]:
+    """Relative paths of the images, and what is known to be unusable."""
+    names, skipped = [], {}
+    for path, problem in image_files(root, skip=skip):
+        if problem is None:
+            names.append(path.relative_to(root).as_posix())
+        else:
+            skipped[path] = problem
+    return names, skipped

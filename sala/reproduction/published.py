@@ -1,0 +1,125 @@
+"""The tables and figures of the SALA paper as data: which variants a table shows, and what was published.
+
+Published numbers are those of the SALA paper (arXiv:2206.08150); it took the rows of the other systems from their own papers,
+which measured them under other protocols. With distractors TPN's row is from TPN's own paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+BASE = "soft-kmeans"  # every difference is against this variant
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with options, under the name that the tables give it."""
+
+    key: str
+    label: str
+    method: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+VARIANTS = {
+    variant.key: variant
+    for variant in (
+        Variant("protonet", "ProtoNet (labeled images only)", "protonet"),
+        Variant("semi-inference", "ProtoNet, one soft k-means step at test", "semi-inference"),
+        Variant("soft-kmeans", "Soft k-Means", "soft-kmeans"),
+        Variant("soft-kmeans-cluster", "Soft k-Means+Cluster", "soft-kmeans-cluster"),
+        Variant("masked-soft-kmeans", "Masked Soft k-Means", "masked-soft-kmeans"),
+        Variant("metagan", "MetaGAN", "metagan"),
+        Variant("tpn", "TPN", "tpn"),
+        Variant("tadam", "TADAM (A: learned scale)", "tadam"),
+        Variant("tadam-b", "TADAM (B: with task conditioning)", "tadam", {"variant": "B"}),
+        Variant("sala", "SALA", "sala"),
+        Variant("soft-kmeans-flow", "neither: Soft k-Means with gradients", "soft-kmeans", {"flow": True}),
+        Variant("sala-selection", "selection only", "sala", {"metric": False}),
+        Variant("sala-metric", "metric only", "sala", {"selection": False}),
+        Variant("sala-constant", "control: constant weights 1/2", "sala", {"weights": "constant"}),
+        Variant("sala-shared", "control: one learned vector of weights", "sala", {"weights": "shared"}),
+        Variant("sala-recompute", "control: weights recomputed", "sala", {"recompute": True}),
+        Variant("sala-ramp", "control: ramp over the first fifth", "sala", {"ramp": 0.2}),
+        Variant("metagan-plain", "control: MetaGAN without its generator", "metagan", {"adversary": False}),
+    )
+}
+SYSTEMS = (
+    "protonet", "semi-inference", "soft-kmeans", "soft-kmeans-cluster", "masked-soft-kmeans", "metagan", "tpn", "tadam",
+    "sala",
+)  # fmt: skip
+ABLATION = ("soft-kmeans-flow", "sala-selection", "sala-metric", "sala")
+CONTROLS = ("sala-constant", "sala-shared", "sala-recompute", "sala-ramp", "metagan-plain")
+
+# (dataset, shots) -> variant -> accuracy in percent, as printed
+Published = dict[tuple[str, int], dict[str, float]]
+WITHOUT: Published = {
+    ("omniglot", 1): {
+        "soft-kmeans": 97.25, "soft-kmeans-cluster": 97.68, "masked-soft-kmeans": 97.52, "metagan": 97.58, "sala": 98.93,
+    },
+    ("miniimagenet", 1): {
+        "soft-kmeans": 50.09, "soft-kmeans-cluster": 49.03, "masked-soft-kmeans": 50.41, "metagan": 50.35, "tpn": 52.78,
+        "sala": 54.14,
+    },
+    ("miniimagenet", 5): {
+        "soft-kmeans": 64.59, "soft-kmeans-cluster": 63.08, "masked-soft-kmeans": 64.39, "metagan": 64.43, "tpn": 66.42,
+        "sala": 67.23,
+    },
+    ("tieredimagenet", 1): {
+        "soft-kmeans": 51.52, "soft-kmeans-cluster": 51.85, "masked-soft-kmeans": 52.39, "tpn": 55.74, "sala": 58.41,
+    },
+    ("tieredimagenet", 5): {
+        "soft-kmeans": 70.25, "soft-kmeans-cluster": 69.42, "masked-soft-kmeans": 69.88, "tpn": 71.01, "sala": 72.24,
+    },
+}  # fmt: skip
+WITH: Published = {
+    ("omniglot", 1): {"soft-kmeans": 95.01, "soft-kmeans-cluster": 97.17, "masked-soft-kmeans": 97.30, "sala": 98.16},
+    ("miniimagenet", 1): {
+        "soft-kmeans": 48.70, "soft-kmeans-cluster": 48.86, "masked-soft-kmeans": 49.04, "tpn": 50.43, "sala": 51.44,
+    },
+    ("miniimagenet", 5): {
+        "soft-kmeans": 63.55, "soft-kmeans-cluster": 61.27, "masked-soft-kmeans": 62.96, "tpn": 64.95, "sala": 64.12,
+    },
+    ("tieredimagenet", 1): {
+        "soft-kmeans": 49.88, "soft-kmeans-cluster": 51.36, "masked-soft-kmeans": 51.38, "tpn": 53.45, "sala": 55.85,
+    },
+    ("tieredimagenet", 5): {
+        "soft-kmeans": 68.32, "soft-kmeans-cluster": 67.56, "masked-soft-kmeans": 69.08, "tpn": 69.93, "sala": 69.45,
+    },
+}  # fmt: skip
+MODULES: Published = {
+    ("miniimagenet", 1): {"soft-kmeans-flow": 51.73, "sala-selection": 52.23, "sala-metric": 53.70, "sala": 54.14},
+    ("tieredimagenet", 1): {"soft-kmeans-flow": 55.76, "sala-selection": 57.08, "sala-metric": 58.04, "sala": 58.41},
+}
+SCALES: Published = {
+    ("miniimagenet", 1): {"tadam": 51.03, "sala-metric": 53.70},
+    ("tieredimagenet", 1): {"tadam": 55.21, "sala-metric": 58.04},
+}
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """One table or figure of the paper: which variants it shows, and what was published."""
+
+    name: str
+    title: str
+    variants: tuple[str, ...]
+    n_distractor: int
+    published: Published
+    shots: tuple[int, ...] = (1,)
+
+
+TABLES = {
+    table.name: table
+    for table in (
+        TableSpec("table1", "Without distractor classes", SYSTEMS, 0, WITHOUT, (1, 5)),
+        TableSpec("table2", "With 5 distractor classes", SYSTEMS, 5, WITH, (1, 5)),
+        TableSpec("ablation", "SALA with and without each module, and controls", (*ABLATION, *CONTROLS), 0, MODULES),
+        TableSpec("tadam", "TADAM against SALA's metric alone", ("tadam", "tadam-b", "sala-metric"), 0, SCALES),
+        TableSpec("curve", "Progressive selection against all unlabeled images", ("sala", "sala-metric"), 0, {}),
+        TableSpec("tsne", "A task before and after the task-adaptive metric", ("sala",), 0, {}),
+    )
+}
+NAMES = (*TABLES, "all")
+DATASETS = {"cpu": ("omniglot", "tiny-tiered"), "paper": ("omniglot", "miniimagenet", "tieredimagenet")}

@@ -1,0 +1,75 @@
+"""The downloads of the page: the exports of `sala label`, its model, its report, and the state, as streams of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from sala.labeling.archive import zip_blocks
+from sala.labeling.export import export
+from sala.labeling.predictions import Row
+from sala.labeling.report import report
+from sala.web.session import Session
+
+
+def to_csv(session: Session) -> Iterator[bytes]:
+    return _export(session, "csv")
+
+
+def to_label_studio(session: Session) -> Iterator[bytes]:
+    return _export(session, "label-studio")
+
+
+def to_coco(session: Session) -> Iterator[bytes]:
+    return _export(session, "coco")
+
+
+def to_zip(session: Session) -> Iterator[bytes]:
+    """Copies of the pool's images in a folder for each class."""
+    return zip_blocks(_rows(session), lambda row: session.project.read(row.index))
+
+
+def to_model(session: Session) -> Iterator[bytes]:
+    """The model of the labels as they stand, for `sala predict`."""
+    return iter([session.result().model.to_bytes()])
+
+
+def to_report(session: Session) -> Iterator[bytes]:
+    return iter([report(session.result()).encode("utf-8", "backslashreplace")])
+
+
+def _export(session: Session, form: str) -> Iterator[bytes]:
+    return _blocks(export(_rows(session), form, session.snapshot().names))
+
+
+def _blocks(texts: Iterable[str]) -> Iterator[bytes]:
+    """In blocks of many rows: an answer is not sent a line at a time."""
+    waiting = ""
+    for text in texts:
+        waiting += text
+        if len(waiting) > 1 << 16:
+            yield waiting.encode("utf-8", "backslashreplace")
+            waiting = ""
+    yield waiting.encode("utf-8", "backslashreplace")
+
+
+def _rows(session: Session) -> Iterator[Row]:
+    """Of the pool, as they are now."""
+    return session.snapshot().rows(session.project, np.flatnonzero(session.project.is_pool).tolist())
+
+
+def to_state(session: Session) -> Iterator[bytes]:
+    """Every saved change, for `--state`. It waits for no fit."""
+    return iter([session.saved_state()])
+
+
+DOWNLOADS: dict[str, tuple[Callable[[Session], Iterable[bytes]], str]] = {  # by file name, with the content type
+    "labels.csv": (to_csv, "text/csv; charset=utf-8"),
+    "label-studio.json": (to_label_studio, "application/json"),
+    "coco.json": (to_coco, "application/json"),
+    "sorted.zip": (to_zip, "application/zip"),
+    "model.safetensors": (to_model, "application/octet-stream"),
+    "report.html": (to_report, "text/html; charset=utf-8"),
+    "state.jsonl": (to_state, "application/jsonl"),
+}

@@ -1,0 +1,136 @@
+"""The events of a state file. It is untrusted input: every event and every field is checked before use.
+
+    {"kind": "sala-labels", "format": 2}                                                   the first line
+    {"do": "label", "items": ["pool/a.jpg"], "to": "folder/owl", "checked": 1, "agreed": 0}
+    {"do": "add", "name": "owl"}
+    {"do": "rename", "class": "added/0", "name": "barn owl"}
+    {"do": "undo"}
+
+A class is `folder/NAME`, or `added/K` for the class of the K-th `add` in force. A label may also be `outlier` or `clear`.
+An image is `pool/PATH` or `labeled/PATH`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sala.labeling.folders import OUTLIER_NAME
+
+Event = dict[str, Any]
+KIND, FORMAT = "sala-labels", 2
+HEADER: Event = {"kind": KIND, "format": FORMAT}
+MAX_CLASSES, MAX_NAME = 500, 80
+MAX_KEY, MAX_FOLDER = 8192, 255  # characters: what file systems allow, and more
+MAX_LINE, MAX_EVENTS = 32 << 20, 1_000_000  # bytes of a line, events in force
+
+
+def encoded(event: Event) -> bytes:
+    return json.dumps(event, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def parsed(line: bytes) -> Event:
+    """Return one event, checked by itself. ValueError says what is wrong."""
+    event = decoded(line)
+    what = event.get("do")
+    fields = FIELDS.get(what) if isinstance(what, str) else None
+    if fields is None:
+        raise ValueError("sala writes no such change")
+    if event.keys() != {"do", *fields}:
+        raise ValueError(f"the fields of {what!r} are {', '.join(fields) or 'none'}")
+    for name, fits in fields.items():
+        if not fits(event[name]):
+            raise ValueError(f"{name!r} of {what!r} has a value that sala does not write")
+    if what == "label" and not event["agreed"] <= event["checked"] <= len(event["items"]):
+        raise ValueError("it counts more predictions than images")
+    return event
+
+
+def decoded(line: bytes) -> Event:
+    """Return a JSON object. ValueError says what is wrong."""
+    try:
+        event = json.loads(line, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    if not isinstance(event, dict):
+        raise ValueError("it is not a JSON object")
+    return event
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def is_name(value: Any) -> bool:
+    """Whether a class may have this name, which a folder gets as well."""
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_NAME or value != " ".join(value.split()):
+        return False
+    is_free = value.casefold() != OUTLIER_NAME and not value.startswith(".")
+    return is_free and value.isprintable() and not set(value) & set("/\\")
+
+
+def is_class(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    if value.startswith("folder/"):
+        return 0 < len(value) - len("folder/") <= MAX_FOLDER and "/" not in value[len("folder/") :]
+    return re.fullmatch(r"added/(0|[1-9][0-9]{0,2})", value) is not None
+
+
+def is_target(value: Any) -> bool:
+    return is_class(value) or (isinstance(value, str) and value in ("outlier", "clear"))
+
+
+def are_keys(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(map(is_key, value))
+
+
+def is_key(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_KEY and value.startswith(("pool/", "labeled/", "outliers/"))
+
+
+def is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0  # a bool is no count
+
+
+FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
+    "label": {"items": are_keys, "to": is_target, "checked": is_count, "agreed": is_count},
+    "add": {"name": is_name},
+    "rename": {"class": is_class, "name": is_name},
+    "undo": {},
+}
+
+
+@dataclass
+class InForce:
+    """The events in force, oldest first, each with the session version that it led to. An undo removes the last."""
+
+    events: list[Event] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+    n_added: int = 0
+
+    def take(self, event: Event, version: int = 0) -> None:
+        """Apply an event. ValueError where it cannot follow those before it."""
+        self.check(event)
+        if event["do"] == "undo":
+            self.versions.pop()
+            self.n_added -= self.events.pop()["do"] == "add"
+            return
+        self.events.append(event)
+        self.versions.append(version)
+        self.n_added += event["do"] == "add"
+
+    def check(self, event: Event) -> None:
+        what = event["do"]
+        if what == "undo" and not self.events:
+            raise ValueError("there is nothing to undo")
+        if what == "add" and self.n_added >= MAX_CLASSES:
+            raise ValueError(f"there are at most {MAX_CLASSES} classes")
+        if what != "undo" and len(self.events) >= MAX_EVENTS:
+            raise ValueError(f"there are at most {MAX_EVENTS:,} changes")
+        kind, _, number = str(event.get("to") or event.get("class") or "").partition("/")
+        if kind == "added" and int(number) >= self.n_added:
+            raise ValueError("it names a class that was not added before")

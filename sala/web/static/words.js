@@ -1,0 +1,71 @@
+// The texts of the page: of an image, of a view, for mouse and keys or for touch.
+
+import { OUTLIER, UNKNOWN, className, confidence, isGiven, isPossibleOutlier, isUncertain, state } from "./state.js";
+
+export const touch = matchMedia("(hover: none)");
+export const number = (n) => n.toLocaleString("en");
+export const percent = (share) => `${(100 * share).toFixed(1)} %`;
+export const plural = (n, one, many) => `${number(n)} ${n === 1 ? one : many}`;
+
+// A prediction never shows 100 %, and an uncertain one stays below the confidence threshold, however it rounds.
+function wholePercent(id) {
+  const most = isUncertain(id) ? Math.ceil(100 * state.snap.confidence_threshold) - 1 : 99;
+  return Math.min(most, Math.round(confidence(id) / 100));
+}
+
+function alternative(id) { // the most probable class but its label
+  const { snap, verdicts } = state;
+  if (verdicts[id] === OUTLIER) return snap.label[id];
+  return snap.outlier_probability[id] >= snap.runner_up_probability[id] || snap.runner_up[id] === UNKNOWN ? OUTLIER : snap.runner_up[id];
+}
+
+export const heading = (id) => (isPossibleOutlier(id) ? "Outlier?" : className(state.verdicts[id])); // its label
+
+export function caption(id) { // below the class: one number, so that nobody adds two up
+  if (isPossibleOutlier(id)) return `${Math.min(99, Math.round(state.snap.outlier_probability[id] / 100))} % confident, else ${className(state.snap.label[id])}`;
+  if (isGiven(id)) return state.items.in_pool[id] ? "your label" : "example";
+  if (state.verdicts[id] === UNKNOWN) return "";
+  const told = `${wholePercent(id)} % confident`;
+  if (!isUncertain(id) && state.verdicts[id] !== OUTLIER) return told;
+  const other = alternative(id);
+  return `${told}, else ${className(other)}`;
+}
+
+export function explanation(id) { // all that is said of it; the shares add up to 100 %
+  const { snap, verdicts } = state;
+  if (isGiven(id)) return state.items.in_pool[id] ? "You, or a labeled copy of this image, said so." : "An example in your labeled folder.";
+  if (verdicts[id] === UNKNOWN) return "No class has an example yet.";
+  const shares = [[className(snap.label[id]), snap.probability[id]], [className(OUTLIER), snap.outlier_probability[id]]];
+  if (snap.runner_up[id] !== UNKNOWN) shares.push([className(snap.runner_up[id]), snap.runner_up_probability[id]]);
+  const rest = 10000 - shares.reduce((sum, [, share]) => sum + share, 0);
+  if (rest >= 50) shares.push(["any other class", rest]);
+  const told = shares.sort((a, b) => b[1] - a[1]).map(([name, share]) => `${name} ${share < 50 ? "under 1" : Math.min(99, Math.round(share / 100))} %`);
+  return `How probable each is: ${told.join(", ")}.`;
+}
+
+export function hint(n) { // of a view that lists n images
+  const { snap, view, given } = state;
+  if (!snap.classes.length) return "Add a class, then give it an example.";
+  if (!given.some((to) => to >= 0)) return `No class has an example yet: ${touch.matches ? "tap" : "click"} an image, then its class in the bar below.`;
+  if (!n && view.kind !== "map") return EMPTY[view.kind];
+  return (touch.matches ? { ...HINTS, ...BY_TOUCH } : HINTS)[view.kind].replace("THRESHOLD", `${Math.round(100 * snap.confidence_threshold)} %`);
+}
+
+const HINTS = {
+  all: "Click an image, then its class in the bar below; or press the class’s number, or drag the image onto the class.",
+  suggestions: "The images whose labels help most, in order. Press a class’s number, Enter if the prediction is right, 0 for an outlier.",
+  uncertain: "Below THRESHOLD confidence, the least confident first.",
+  outliers: "Of none of the classes, the most confident first. Press Enter if that is right, else its class’s number: similar images follow.",
+  class: "Your examples, then what is predicted, the least confident first.",
+  map: "Similar images lie together, ringed points are labeled. Wheel to zoom, drag to move, click to select.",
+};
+const BY_TOUCH = {
+  all: "Tap an image, then its label.",
+  suggestions: "The images whose labels help most, in order. Tap the label, or Confirm if the prediction is right.",
+  outliers: "Of none of the classes, the most confident first. Tap Confirm if that is right, else its class: similar images follow.",
+  map: "Similar images lie together, ringed points are labeled. Pinch to zoom, drag to move, tap to select.",
+};
+const EMPTY = {
+  all: "The pool is empty.", suggestions: "Nothing is left to suggest: every image has a label.", uncertain: "No image is uncertain.",
+  outliers: "No image is an outlier.", class: "No image is in this class yet. Select one in another view and give it this label.",
+};

@@ -1,0 +1,69 @@
+"""The embedding networks: shapes, what is folded in evaluation, what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from sala.errors import SalaError
+from sala.nn.backbones import BACKBONES, Conv4, build_backbone
+
+
+@pytest.mark.parametrize(("size", "channels", "d"), [(28, 1, 64), (32, 3, 256), (84, 3, 1600), (64, 3, 1024)])
+def test_conv4_has_the_papers_widths(size: int, channels: int, d: int) -> None:
+    network = build_backbone("conv4", (size, size, channels))
+    assert network.out_dim == d
+    assert network(torch.rand(3, channels, size, size)).shape == (3, d)
+
+
+def test_resnet12_ends_in_640_numbers_at_any_size() -> None:
+    network = build_backbone("resnet12", (28, 28, 1)).eval()
+    assert network(torch.rand(2, 1, 28, 28)).shape == (2, 640)
+    widths = [block.main[0].out_channels for block in network.blocks]
+    assert widths == [64, 160, 320, 640]
+
+
+def plain_conv4(network: Conv4, x: torch.Tensor) -> torch.Tensor:
+    """Conv4 as the paper says it: convolution, normalization, ReLU, pooling."""
+    for block in network.blocks:
+        x = F.max_pool2d(F.relu(block.norm(block.conv(x))), 2)
+    return x.flatten(1)
+
+
+def test_the_folded_normalization_is_the_normalization() -> None:
+    torch.manual_seed(0)
+    network = Conv4(1, 28).double()
+    for block in network.blocks:  # negative and zero scales too
+        torch.nn.init.normal_(block.norm.weight)
+        torch.nn.init.normal_(block.norm.bias)
+    network.blocks[0].norm.weight.data[0] = 0.0
+    images = torch.rand(6, 1, 28, 28, dtype=torch.float64)
+    network.train()(images)
+    network.eval()
+    assert_close(network(images), plain_conv4(network, images))
+
+
+def test_training_uses_the_statistics_of_the_batch_and_moves_the_running_ones() -> None:
+    network = Conv4(1, 28)
+    before = network.blocks[0].norm.running_mean.clone()
+    network.train()(torch.rand(4, 1, 28, 28))
+    assert not torch.equal(before, network.blocks[0].norm.running_mean)
+    assert (network.blocks[0].norm.momentum, network.blocks[0].norm.eps) == (0.1, 1e-5)
+
+
+def test_in_evaluation_an_image_does_not_see_its_neighbors() -> None:
+    network = Conv4(1, 28).eval()
+    images = torch.rand(5, 1, 28, 28)
+    assert_close(network(images)[:1], network(images[:1]))
+
+
+def test_an_image_too_small_for_four_halvings_is_refused() -> None:
+    with pytest.raises(SalaError, match="at least 16 x 16 pixels; got 12"):
+        build_backbone("conv4", (12, 12, 1))
+
+
+def test_an_unknown_backbone_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(SalaError, match=", ".join(BACKBONES)):
+        build_backbone("vit", (28, 28, 1))

@@ -1,0 +1,79 @@
+"""The view of outliers, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from sala.labeling.project import OUTLIER
+from tests.helpers.open_page import browser_opened, page_opened, settled  # noqa: F401  (fixtures)
+from tests.helpers.pages import row_of
+
+pytestmark = pytest.mark.slow
+
+
+def test_possible_outliers_are_listed_below_outliers(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sala.labeling.predictions.rejection_threshold", lambda *_: 2.0)  # nothing is rejected
+    page.session.label([row_of(page.session, "green-3.png")], to=OUTLIER)
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    page.click('[data-view="outliers"]')
+    names = page.locator(".tile img").evaluate_all("all => all.map((one) => one.alt)")
+    assert names[0] == "green-3.png" and sorted(names) == [f"green-{i}.png" for i in range(10)]
+    assert page.locator("h3 small").all_inner_texts() == ["1", "9"]
+    assert page.inner_text('[data-view="outliers"] small') == "1"
+
+
+def test_enter_confirms_a_possible_outlier_and_the_next_is_in_sight(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sala.labeling.predictions.rejection_threshold", lambda *_: 2.0)
+    session = page.session
+    session.label([0, row_of(session, "green-3.png")], to=OUTLIER)  # an example, too
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    page.click('[data-view="outliers"]')
+    assert page.locator("h3 small").all_inner_texts() == ["1", "9", "1"]
+    assert page.locator(".tile").last.get_attribute("id") == "image0"
+    perhaps = page.locator(".tile:not(.given)").first
+    assert perhaps.locator("b").inner_text() == "Outlier?"
+    assert re.fullmatch(r"\d+ % confident, else (red|blue)", perhaps.locator(".caption span").inner_text())
+    first = int(perhaps.get_attribute("data-id"))
+    perhaps.click()
+    page.keyboard.press("Enter")
+    settled(page, 2)
+    shown = session.snapshot()
+    assert shown.given[first] == OUTLIER and (shown.n_checked, shown.n_agreed) == (2, 2)  # it was said to be an outlier
+    selected = page.locator(".tile.selected").bounding_box()
+    assert (
+        selected is not None
+        and selected["y"] >= 0
+        and selected["y"] + selected["height"] <= page.viewport_size["height"]
+    )
+
+
+def test_what_is_more_probably_an_outlier_is_not_confirmed_as_a_class(
+    page: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sala.labeling.predictions.rejection_threshold", lambda *_: 2.0)  # it stays with its class
+    session = page.session
+    session.label([row_of(session, "green-3.png")], to=OUTLIER)
+    shown = session.snapshot()
+    green4, green5, red = (row_of(session, name) for name in ("green-4.png", "green-5.png", "red-4.png"))
+    assert shown.is_likely_outlier[[green4, green5, red]].tolist() == [True, True, False]
+    assert shown.placed()[green4] == shown.label[green4] != OUTLIER
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    steps = [
+        ("all", green4, "Enter", "Outlier"),
+        ("all", red, "Enter", "red"),
+        ("uncertain", green5, "button", "Outlier"),
+    ]
+    for version, (view, i, gesture, said) in enumerate(steps, 2):
+        page.click(f'[data-view="{view}"]')
+        assert said in page.inner_text(f"#image{i} b")
+        page.click(f"#image{i}")
+        assert said in page.inner_text("#accept")
+        page.click("#accept") if gesture == "button" else page.keyboard.press(gesture)
+        settled(page, version)
+        assert session.snapshot().given[i] == (shown.label[red] if i == red else OUTLIER)
