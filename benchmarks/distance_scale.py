@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 import sala
+from sala.nn.backbones import Backbone
 
 TREATMENTS: dict[str, tuple[float | None, float]] = {  # name -> (factor times d, or None: learned; learning rate)
     "64/d": (64.0, 1e-3),
@@ -33,12 +34,13 @@ TREATMENTS: dict[str, tuple[float | None, float]] = {  # name -> (factor times d
 N_VALIDATION = 400
 
 
-class Scaled(sala.Identity):
+class Scaled(Backbone):
     """A network whose embeddings are multiplied by the root of a factor, so that squared distances are by the factor."""
 
-    def __init__(self, network: nn.Module, factor: float | None):
-        super().__init__(network.out_dim)
-        self.network, self.out_map = network, network.out_map
+    def __init__(self, network: Backbone, factor: float | None):
+        super().__init__()
+        self.network = network
+        self.out_dim, self.out_map, self.image_shape = network.out_dim, network.out_map, network.image_shape
         self.log_root = nn.Parameter(torch.zeros(())) if factor is None else None
         self.root = 1.0 if factor is None else factor**0.5
 
