@@ -27,6 +27,11 @@ def protocol(
     )
 
 
+def scaled(protocol: Protocol, distance_scale: float | None) -> Protocol:
+    """The protocol with another scale of distances where one is given; 0 is distances as printed."""
+    return protocol if distance_scale is None else replace(protocol, distance_scale=distance_scale or None)
+
+
 def with_numbers(shape: EpisodeShape, **numbers: int | None) -> EpisodeShape:
     """The shape with the numbers that are given."""
     return replace(shape, **{name: number for name, number in numbers.items() if number is not None})

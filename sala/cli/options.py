@@ -44,6 +44,14 @@ Distractors = Annotated[
 Unlabeled = Annotated[int | None, typer.Option(help="Unlabeled images per class (H).")]
 Queries = Annotated[int | None, typer.Option(help="Query images per class.")]
 LabeledShare = Annotated[float | None, typer.Option(help="Labeled share of each training class.")]
+DistanceScale = Annotated[
+    float | None,
+    typer.Option(
+        help="Squared distances are multiplied by this over the width of the embeddings; 0: as the papers print them.",
+        show_default="the dataset's: 64 for photographs, 0 for characters",
+        min=0,
+    ),
+]
 Setting = Annotated[str | None, typer.Option(help="One of the test settings, e.g. large.")]
 FixedEpisodes = Annotated[int, typer.Option("--episodes", help="How many fixed episodes.")]
 

@@ -32,6 +32,7 @@ def train(
     unlabeled: opt.Unlabeled = None,
     queries: opt.Queries = None,
     labeled_share: opt.LabeledShare = None,
+    distance_scale: opt.DistanceScale = None,
     episodes: opt.Episodes = None,
     budget: opt.Budget = "cpu",
     validate_every: opt.ValidateEvery = None,
@@ -57,7 +58,7 @@ def train(
     from sala.training.config import RunConfig
 
     shape = {"n_way": ways, "n_shot": shots, "n_distractor": distractors, "n_unlabeled": unlabeled, "n_query": queries}
-    protocol = asked.protocol(dataset, labeled_share, seed, **shape)
+    protocol = asked.scaled(asked.protocol(dataset, labeled_share, seed, **shape), distance_scale)
     length = asked.budget(protocol, budget, episodes, validate_every)
     options = asked.method_options(option or [], transductive)
     place = asked.data(root, image_size, split_file, split_seed)

@@ -163,10 +163,31 @@ class Identity(Backbone):
         return features
 
 
+class Scaled(Backbone):
+    """A network whose embeddings are multiplied so that squared distances are `distance_scale / d` times as large.
+
+    Squared distances are sums over the d numbers of an embedding. With `distance_scale=64` they are as large in any width as
+    those of Conv4 on 28 x 28 images, where d = 64.
+    """
+
+    def __init__(self, network: Backbone, distance_scale: float):
+        super().__init__()
+        if not 0 < distance_scale < float("inf"):
+            raise SalaError(f"a distance scale is above 0, or none for distances as printed; got {distance_scale:g}")
+        self.network = network
+        self.out_dim, self.out_map, self.image_shape = network.out_dim, network.out_map, network.image_shape
+        self.film_widths = network.film_widths
+        self.factor: float = (distance_scale / network.out_dim) ** 0.5
+
+    def forward(self, images: Tensor, film: Film | None = None) -> Tensor:
+        embeddings: Tensor = self.network(images) if film is None else self.network(images, film)
+        return embeddings * self.factor
+
+
 BACKBONES: dict[str, Callable[[int, int], Backbone]] = {"conv4": Conv4, "resnet12": ResNet12}
 
 
-def build_backbone(name: str, image_shape: tuple[int, int, int]) -> Backbone:
+def build_backbone(name: str, image_shape: tuple[int, int, int], *, distance_scale: float | None = None) -> Backbone:
     """A fresh network for images of one shape, in channels-last memory.
 
     Parameters
@@ -175,6 +196,8 @@ def build_backbone(name: str, image_shape: tuple[int, int, int]) -> Backbone:
         A name of `sala.BACKBONES`: "conv4" or "resnet12".
     image_shape : tuple of int
         `(H, W, C)`, as `ImageStore.image_shape`.
+    distance_scale : float, optional
+        Squared distances between embeddings are multiplied by this over `out_dim`; by default they are as they are.
 
     Returns
     -------
@@ -192,13 +215,16 @@ def build_backbone(name: str, image_shape: tuple[int, int, int]) -> Backbone:
     >>> backbone = sala.build_backbone("conv4", (28, 28, 1))
     >>> backbone(torch.rand(2, 1, 28, 28)).shape
     torch.Size([2, 64])
+    >>> sala.build_backbone("conv4", (84, 84, 3), distance_scale=64).factor  # the root of 64 / 1600
+    0.2
     """
     if name not in BACKBONES:
         raise SalaError(f"there is no backbone {name!r}; the backbones are {', '.join(BACKBONES)}")
     height, _, channels = image_shape
     backbone = BACKBONES[name](channels, height)
     backbone.image_shape = image_shape
-    return backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+    backbone = backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return backbone if distance_scale is None else Scaled(backbone, distance_scale)
 
 
 @contextmanager

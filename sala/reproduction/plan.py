@@ -12,16 +12,17 @@ from sala.methods import METHODS
 from sala.reproduction.published import NAMES, TABLES, VARIANTS
 from sala.training.config import RunConfig
 
-# (dataset, budget) -> unlabeled images a class in training, for every variant alike, where the protocol's own number costs too
-# much: 15 make a training step on photos of 32 x 32 pixels about twice as dear
-UNLABELED = {("tiny-tiered", "cpu"): 5}
+# (dataset, budget) -> unlabeled images a class in training, for every variant alike. On photographs the protocol's own 15
+# make a training step about twice as dear; a long training on characters has as many as the `large` test setting
+UNLABELED = {("miniimagenet", "cpu"): 5, ("tiny-tiered", "cpu"): 5, ("omniglot", "long"): 15}
+HALVINGS = {("omniglot", "long"): 7}  # of the learning rate: to 8e-6
 
 
 def protocol_of(dataset: str, budget: str) -> Protocol:
     """What every run on a dataset goes through."""
-    protocol = PROTOCOLS[dataset]
-    n_unlabeled = UNLABELED.get((dataset, budget), protocol.train.n_unlabeled)
-    return replace(protocol, train=replace(protocol.train, n_unlabeled=n_unlabeled))
+    protocol, key = PROTOCOLS[dataset], (dataset, budget)
+    train = replace(protocol.train, n_unlabeled=UNLABELED.get(key, protocol.train.n_unlabeled))
+    return replace(protocol, train=train, n_halvings=HALVINGS.get(key, protocol.n_halvings))
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class Run:
         """What the training is asked for."""
         cell, variant = self.cell.trained, VARIANTS[self.cell.variant]
         protocol = protocol_of(cell.dataset, self.budget).with_shape(n_shot=cell.shots, n_distractor=cell.n_distractor)
-        protocol = replace(protocol, label_split_seed=self.seed)
+        scale = None if variant.is_printed_scale else protocol.distance_scale
+        protocol = replace(protocol, label_split_seed=self.seed, distance_scale=scale)
         budget = protocol.budget(self.budget, self.n_episodes)
         return RunConfig(variant.method, protocol, budget, self.seed, options=dict(variant.options), threads=1)
 
@@ -99,6 +101,7 @@ def cells_of(
     return [
         Cell(dataset, k, spec.n_distractor, variant, spec.published.get((dataset, k), {}).get(variant))
         for dataset in datasets
+        if not spec.compares_scales or PROTOCOLS[dataset].distance_scale is not None
         for k in spec.shots
         if (not shots or k in shots) and (dataset != "omniglot" or k == 1)  # two labeled images a class: no 5 shots
         for variant in spec.variants

@@ -6,7 +6,7 @@ which measured them under other protocols. With distractors TPN's row is from TP
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 BASE = "soft-kmeans"  # every difference is against this variant
@@ -20,6 +20,12 @@ class Variant:
     label: str
     method: str
     options: dict[str, Any] = field(default_factory=dict)
+    is_printed_scale: bool = False  # distances as the papers print them, in place of the protocol's scale
+
+    @property
+    def as_printed(self) -> Variant:
+        """The same with distances as printed."""
+        return replace(self, key=f"{self.key}-printed", label=f"{self.label}, as printed", is_printed_scale=True)
 
 
 VARIANTS = {
@@ -49,6 +55,10 @@ SYSTEMS = (
     "protonet", "semi-inference", "soft-kmeans", "soft-kmeans-cluster", "masked-soft-kmeans", "metagan", "tpn", "tadam",
     "sala",
 )  # fmt: skip
+VARIANTS |= {variant.key: variant for variant in [VARIANTS[key].as_printed for key in VARIANTS]}
+SCALED = ("protonet", "semi-inference", "soft-kmeans", "masked-soft-kmeans", "tpn", "tadam", "soft-kmeans-flow",
+          "sala-selection", "sala-metric", "sala-constant", "sala")  # fmt: skip
+PRINTED = tuple(key for scaled in SCALED for key in (scaled, f"{scaled}-printed"))
 ABLATION = ("soft-kmeans-flow", "sala-selection", "sala-metric", "sala")
 CONTROLS = ("sala-constant", "sala-shared", "sala-recompute", "sala-ramp", "metagan-plain")
 
@@ -109,6 +119,11 @@ class TableSpec:
     published: Published
     shots: tuple[int, ...] = (1,)
 
+    @property
+    def compares_scales(self) -> bool:
+        """Whether it shows variants with distances as printed: only where the protocol has another scale."""
+        return any(VARIANTS[key].is_printed_scale for key in self.variants)
+
 
 TABLES = {
     table.name: table
@@ -117,9 +132,17 @@ TABLES = {
         TableSpec("table2", "With 5 distractor classes", SYSTEMS, 5, WITH, (1, 5)),
         TableSpec("ablation", "SALA with and without each module, and controls", (*ABLATION, *CONTROLS), 0, MODULES),
         TableSpec("tadam", "TADAM against SALA's metric alone", ("tadam", "tadam-b", "sala-metric"), 0, SCALES),
+        TableSpec(
+            "scale", "Distances at the protocol's scale and as printed, without distractors", PRINTED, 0, {}, (1, 5)
+        ),
+        TableSpec("scale-distractors", "The same with 5 distractor classes", PRINTED, 5, {}, (1, 5)),
         TableSpec("curve", "Progressive selection against all unlabeled images", ("sala", "sala-metric"), 0, {}),
         TableSpec("tsne", "A task before and after the task-adaptive metric", ("sala",), 0, {}),
     )
 }
 NAMES = (*TABLES, "all")
-DATASETS = {"cpu": ("omniglot", "tiny-tiered"), "paper": ("omniglot", "miniimagenet", "tieredimagenet")}
+DATASETS = {
+    "cpu": ("miniimagenet", "omniglot", "tiny-tiered"),
+    "long": ("omniglot",),
+    "paper": ("miniimagenet", "omniglot", "tieredimagenet"),
+}

@@ -132,7 +132,7 @@ class RunConfig:
         """The method on its backbone, untrained, for images of [H, W, C]; `cls` in place of the class that is named."""
         return build_method(
             cls or self.method,
-            build_backbone(self.backbone, image_shape),
+            build_backbone(self.backbone, image_shape, distance_scale=self.protocol.distance_scale),
             self.options,
             selection_share=self.protocol.train.selection_share,
         )

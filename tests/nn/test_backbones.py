@@ -67,3 +67,20 @@ def test_an_image_too_small_for_four_halvings_is_refused() -> None:
 def test_an_unknown_backbone_is_answered_with_the_known_ones() -> None:
     with pytest.raises(SalaError, match=", ".join(BACKBONES)):
         build_backbone("vit", (28, 28, 1))
+
+
+@pytest.mark.parametrize("side", [32, 84])
+def test_a_distance_scale_multiplies_squared_distances_by_itself_over_the_width(side: int) -> None:
+    torch.manual_seed(0)
+    plain = build_backbone("conv4", (side, side, 3)).eval()
+    torch.manual_seed(0)
+    scaled = build_backbone("conv4", (side, side, 3), distance_scale=64).eval()
+    images = torch.rand(2, 3, side, side)
+    distance, as_scaled = ((a - b).square().sum() for a, b in (plain(images), scaled(images)))
+    assert_close(as_scaled, distance * 64 / plain.out_dim)
+    assert (scaled.out_dim, scaled.out_map, scaled.film_widths) == (plain.out_dim, plain.out_map, plain.film_widths)
+
+
+def test_a_scale_of_nothing_is_refused() -> None:
+    with pytest.raises(SalaError, match="above 0"):
+        build_backbone("conv4", (28, 28, 1), distance_scale=0.0)

@@ -195,3 +195,20 @@ def test_nothing_is_bold_while_a_published_row_is_missing() -> None:
     assert Column("omniglot", 1, "ren", waiting).best() is None
     del waiting["masked-soft-kmeans"]
     assert Column("omniglot", 1, "ren", waiting).best() == "sala"
+
+
+def test_printed_distances_are_rows_of_their_own_where_the_protocol_has_another_scale() -> None:
+    scaled, printed = (Run(Cell("miniimagenet", 1, 0, key), "cpu", 0) for key in ("sala", "sala-printed"))
+    assert scaled.config.protocol.distance_scale == PROTOCOLS["miniimagenet"].distance_scale == 64
+    assert replace(scaled.config.protocol, distance_scale=None) == printed.config.protocol
+    assert "table1" in scaled.command
+    assert "scale" in printed.command
+    assert {"sala", "sala-printed"} <= {cell.variant for cell in cells_of("scale", ["miniimagenet"])}
+    assert not cells_of("scale", ["omniglot"])
+
+
+def test_the_long_budget_has_more_unlabeled_images_and_anneals_deeper() -> None:
+    config = Run(Cell("omniglot", 1, 0, "sala"), "long", 0).config
+    assert (config.budget.n_episodes, config.budget.n_validation_episodes) == (100_000, 600)
+    assert config.protocol.train.n_unlabeled == 15
+    assert 5e-6 < config.protocol.learning_rate / 2**config.protocol.n_halvings < 2e-5
