@@ -119,8 +119,8 @@ class Protocol:
     labeled_share : float
         The share of each training class that has labels.
     distance_scale : float, optional
-        For every method alike, squared distances are multiplied by this over the width d of the embeddings. By default they
-        are plain sums over d, as the papers print them.
+        For every method that sums squared distances over the width d of the embeddings, they are multiplied by this over d.
+        By default they are plain sums, as the papers print them.
 
     Examples
     --------

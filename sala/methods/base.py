@@ -46,6 +46,9 @@ class Method(nn.Module):
     players: tuple[str, ...] = ("classifier",)  # who is stepped in turn by the loop, each on its own loss
     n_extra: int = 0  # columns of the logits beyond the classes ("none of them"); a query that falls there is an error
     embeds_per_task: bool = False  # if so, an image's embedding depends on its task and cannot be kept for another
+    sums_distances: ClassVar[bool] = (
+        True  # over the width of the embeddings; if not, the protocol's distance scale is not for it
+    )
     # whether `logits`, `pseudo_labels` and `answers` take batches of tasks; None: evaluation compares them with single tasks.
     # Not inherited: a subclass with functions of its own is compared unless it says so itself
     batched: ClassVar[bool | None] = None

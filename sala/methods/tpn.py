@@ -63,6 +63,7 @@ class TPN(Method):
 
     paper = "Liu et al., ICLR 2019"
     batched = True
+    sums_distances = False  # means, under a learned length scale
 
     def __init__(
         self,

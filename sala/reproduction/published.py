@@ -56,7 +56,7 @@ SYSTEMS = (
     "sala",
 )  # fmt: skip
 VARIANTS |= {variant.key: variant for variant in [VARIANTS[key].as_printed for key in VARIANTS]}
-SCALED = ("protonet", "semi-inference", "soft-kmeans", "masked-soft-kmeans", "tpn", "tadam", "soft-kmeans-flow",
+SCALED = ("protonet", "semi-inference", "soft-kmeans", "masked-soft-kmeans", "tadam", "soft-kmeans-flow",
           "sala-selection", "sala-metric", "sala-constant", "sala")  # fmt: skip
 PRINTED = tuple(key for scaled in SCALED for key in (scaled, f"{scaled}-printed"))
 ABLATION = ("soft-kmeans-flow", "sala-selection", "sala-metric", "sala")

@@ -15,6 +15,7 @@ from sala.data.files import read_bounded, read_text
 from sala.episodes.protocol import EpisodeShape
 from sala.errors import SalaError
 from sala.evaluation.results import Result
+from sala.methods import METHODS, Method
 from sala.reproduction.plan import Run
 from sala.reproduction.published import VARIANTS
 from sala.training.config import RunConfig, read_config
@@ -128,7 +129,9 @@ def check_same(path: Path, config: RunConfig, run: Run) -> None:
 
 
 def _essence(config: RunConfig) -> RunConfig:
-    protocol = replace(config.protocol, budgets={})
+    is_scaled = METHODS.get(config.method, Method).sums_distances
+    scale = config.protocol.distance_scale if is_scaled else None
+    protocol = replace(config.protocol, budgets={}, distance_scale=scale)
     options = {
         name: str(value).lower() for name, value in config.options.items()
     }  # true, and "true" from a command line

@@ -15,7 +15,7 @@ from sala.data import ImageStore, load_dataset
 from sala.data.files import read_text
 from sala.episodes.protocol import Budget, EpisodeShape, Protocol
 from sala.errors import SalaError, at_least
-from sala.methods import Method, build_method
+from sala.methods import Method, build_method, method_class
 from sala.nn.backbones import build_backbone
 from sala.training.loop import TrainConfig
 
@@ -130,9 +130,11 @@ class RunConfig:
 
     def build_method(self, image_shape: tuple[int, int, int], cls: type[Method] | None = None) -> Method:
         """The method on its backbone, untrained, for images of [H, W, C]; `cls` in place of the class that is named."""
+        cls = cls or method_class(self.method)
+        scale = self.protocol.distance_scale if cls.sums_distances else None
         return build_method(
-            cls or self.method,
-            build_backbone(self.backbone, image_shape, distance_scale=self.protocol.distance_scale),
+            cls,
+            build_backbone(self.backbone, image_shape, distance_scale=scale),
             self.options,
             selection_share=self.protocol.train.selection_share,
         )

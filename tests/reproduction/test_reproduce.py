@@ -12,6 +12,7 @@ import pytest
 from sala.episodes.protocol import PROTOCOLS
 from sala.errors import SalaError
 from sala.evaluation.results import Result
+from sala.nn.backbones import Scaled
 from sala.reproduction import tables
 from sala.reproduction.plan import Cell, Run, cells_of, check_names
 from sala.reproduction.published import MODULES, TABLES, VARIANTS, WITH, WITHOUT
@@ -212,3 +213,9 @@ def test_the_long_budget_has_more_unlabeled_images_and_anneals_deeper() -> None:
     assert (config.budget.n_episodes, config.budget.n_validation_episodes) == (100_000, 600)
     assert config.protocol.train.n_unlabeled == 15
     assert 5e-6 < config.protocol.learning_rate / 2**config.protocol.n_halvings < 2e-5
+
+
+def test_the_distance_scale_is_for_methods_that_sum_over_the_width() -> None:
+    protonet, tpn = (Run(Cell("tiny-tiered", 1, 0, key), "cpu", 0).config for key in ("protonet", "tpn"))
+    assert isinstance(protonet.build_method((32, 32, 3)).backbone, Scaled)
+    assert not isinstance(tpn.build_method((32, 32, 3)).backbone, Scaled)
