@@ -30,7 +30,7 @@ class ClassifierConfig:
     n_directions : int, default 16
         Directions of the largest within-class covariance that whitening shrinks. 0 turns whitening off.
     n_suggestions : int, default 50
-        Images to suggest for labeling next.
+        Images to suggest for labeling (active learning).
     temperature_prior : tuple of 4 floats
         Coefficients (a, b, c, d) of the temperature-scaling prior: log(inverse temperature) =
         a + b log(mean top similarity) + c log(dispersion) + d log(number of classes).
