@@ -13,7 +13,8 @@ from sala.encoders.cache import FeatureCache
 from sala.encoders.registry import is_ours
 from sala.errors import SalaError
 from sala.labeling.folders import image_files
-from sala.labeling.predictions import Row, Thresholds, rows_of
+from sala.labeling.predictions import Row, Thresholds
+from sala.labeling.table import rows_of
 from sala.text import printable
 
 BATCH = 256  # images

@@ -56,7 +56,7 @@ def _blocks(texts: Iterable[str]) -> Iterator[bytes]:
 
 def _rows(session: Session) -> Iterator[Row]:
     """Of the pool, as they are now."""
-    return session.snapshot().rows(session.project, np.flatnonzero(session.project.is_pool).tolist())
+    return session.snapshot().rows(session.project.path, np.flatnonzero(session.project.is_pool).tolist())
 
 
 def to_state(session: Session) -> Iterator[bytes]:

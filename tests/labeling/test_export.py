@@ -16,8 +16,9 @@ from sala.classifier.fit import PoolPredictions
 from sala.errors import SalaError
 from sala.labeling.export import export
 from sala.labeling.formats import FORMATS
-from sala.labeling.predictions import CONFIDENT, GIVEN, REJECTED, UNCERTAIN, UNKNOWN, Row, Thresholds, rows_of
+from sala.labeling.predictions import CONFIDENT, GIVEN, REJECTED, UNCERTAIN, UNKNOWN, Row, Thresholds
 from sala.labeling.sort import folder_name, sort_copies
+from sala.labeling.table import rows_of
 from tests.helpers.painted import BLUE, RED, paint
 
 CAT = Row(Path("/photos/my cat.png"), "cat", 0.95, "dog", 0.2, True, CONFIDENT)
