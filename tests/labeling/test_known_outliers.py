@@ -22,7 +22,7 @@ def outliers(folders: tuple[Path, Path], tmp_path: Path) -> Path:
     return tmp_path / "not"
 
 
-def test_what_is_like_it_is_more_surely_an_outlier_also_with_the_model_later(
+def test_what_is_like_it_is_more_probably_an_outlier_also_with_the_model_later(
     folders: tuple[Path, Path], outliers: Path, tmp_path: Path
 ) -> None:
     for out, more in (("a", ()), ("b", ("--outliers", outliers))):
