@@ -19,7 +19,7 @@ from sala.labeling.label import label_folder
 from sala.labeling.places import Places
 from sala.labeling.predictions import REJECTED, Row
 from sala.labeling.project import open_project
-from sala.web.downloads import to_coco, to_csv, to_model, to_report
+from sala.web.downloads import to_coco, to_csv, to_label_studio, to_label_studio_config, to_model, to_report
 from sala.web.journal import Journal
 from sala.web.session import OUTLIER, Session
 from tests.helpers.painted import (
@@ -34,6 +34,9 @@ from tests.helpers.painted import (
     refusal,
     sala,
 )
+
+
+EXPORTS = ("--format", "label-studio", "--format", "coco")
 
 
 @pytest.fixture
@@ -185,7 +188,9 @@ def test_an_image_with_two_labels_in_a_file_is_refused(folders: tuple[Path, Path
 def test_the_page_has_the_other_exports_too(folders: tuple[Path, Path], tmp_path: Path) -> None:
     session = session_of(folders, None, tmp_path / "state.jsonl", 0.9)
     with closing(session):
-        sala("label", *folders, "--out", tmp_path / "out", "--encoder", "color", "--format", "coco")
+        sala("label", *folders, "--out", tmp_path / "out", "--encoder", "color", *EXPORTS)
+        assert b"".join(to_label_studio(session)) == (tmp_path / "out" / "label-studio.json").read_bytes()
+        assert b"".join(to_label_studio_config(session)) == (tmp_path / "out" / "label-studio.xml").read_bytes()
         assert b"".join(to_coco(session)) == (tmp_path / "out" / "coco.json").read_bytes()
         assert b"".join(to_report(session)) == (tmp_path / "out" / "report.html").read_bytes()
 
