@@ -35,7 +35,6 @@ from tests.helpers.painted import (
     sala,
 )
 
-
 EXPORTS = ("--format", "label-studio", "--format", "coco")
 
 

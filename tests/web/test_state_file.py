@@ -17,7 +17,8 @@ from sala.errors import SalaError
 from sala.labeling.project import OUTLIER, UNLABELED
 from sala.web.journal import Journal, NotSavedError
 from sala.web.session import Session
-from tests.helpers.pages import ask, end, open_session, running, start
+from stress.asking import ask
+from tests.helpers.pages import end, open_session, running, start
 
 
 def delete(state: Path) -> None:
