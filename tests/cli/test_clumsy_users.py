@@ -30,29 +30,31 @@ from tests.helpers.noise_runs import (  # noqa: F401  (fixtures)
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "what", "got"),
     [
-        (["--episodes", "0"], "training episodes must be at least 1; got 0"),
-        (["--episodes", "-1"], "training episodes must be at least 1; got -1"),
-        (["--validate-every", "0"], "between validations must be at least 1; got 0"),
-        (["--ways", "1"], "ways n_way must be at least 2; got 1"),
-        (["--shots", "0"], "shots n_shot must be at least 1; got 0"),
-        (["--queries", "0"], "queries n_query must be at least 1; got 0"),
-        (["--unlabeled", "-1"], "n_unlabeled must be at least 0; got -1"),
-        (["--labeled-share", "0"], "labeled share is above 0 and at most 1; got 0"),
-        (["--labeled-share", "nan"], "labeled share is above 0 and at most 1; got nan"),
-        (["--labeled-share", "2"], "labeled share is above 0 and at most 1; got 2"),
-        (["--seed", "-1"], "a seed must be at least 0; got -1"),
-        (["--seed", str(2**70)], "a seed is a number from 0 to 2**64 - 1"),
-        (["--threads", "-3"], "threads are a number from 0"),
-        (["--method", "sala", "--set", "eta=nan"], "eta is a finite number; got 'nan'"),
-        (["--method", "sala", "--set", "hidden=99999999999999"], "SALA cannot be built with the options"),
+        (["--episodes", "0"], "episodes", "0"),
+        (["--episodes", "-1"], "episodes", "-1"),
+        (["--validate-every", "0"], "validations", "0"),
+        (["--ways", "1"], "n_way", "1"),
+        (["--shots", "0"], "n_shot", "0"),
+        (["--queries", "0"], "n_query", "0"),
+        (["--unlabeled", "-1"], "n_unlabeled", "-1"),
+        (["--labeled-share", "0"], "labeled share", "0"),
+        (["--labeled-share", "nan"], "labeled share", "nan"),
+        (["--labeled-share", "2"], "labeled share", "2"),
+        (["--seed", "-1"], "seed", "-1"),
+        (["--seed", str(2**70)], "seed", str(2**70)),
+        (["--threads", "-3"], "threads", "-3"),
+        (["--method", "sala", "--set", "eta=nan"], "eta", "nan"),
+        (["--method", "sala", "--set", "hidden=99999999999999"], "hidden", "99999999999999"),
     ],
 )
 def test_impossible_numbers_are_refused_before_anything_is_written(
-    words: list[str], message: str, refused: Callable[..., str], tmp_path: Path
+    words: list[str], what: str, got: str, refused: Callable[..., str], tmp_path: Path
 ) -> None:
-    assert message in refused(*TRAIN, "protonet", *words, "--out", tmp_path / "run")
+    """The sentence names the number and the value received."""
+    said = refused(*TRAIN, "protonet", *words, "--out", tmp_path / "run")
+    assert what in said and got in said
     assert not (tmp_path / "run").exists()
 
 
@@ -66,14 +68,14 @@ def test_unusual_requests_that_can_be_met_are_met(words: list[str], sala: Sala, 
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("class Mine(:\n", "cannot be imported: SyntaxError"),
-        ("import sys\nsys.exit(0)\n", "cannot be imported: SystemExit: 0 (mine.py, line 2)"),
-        ("class Mine: pass\n", "is not a subclass of sala.Method"),
+        ("class Mine(:\n", "SyntaxError"),
+        ("import sys\nsys.exit(0)\n", "SystemExit: 0 (mine.py, line 2)"),
+        ("class Mine: pass\n", "sala.Method"),
         (METHOD.replace("logits(self, task)", "__init__(self, backbone, *, k)") + "pass\n", "argument: 'k'"),
-        (METHOD + "raise ValueError('two\\nlines')\n", "failed: ValueError: two lines (mine.py, line 6)"),
-        (METHOD + "return task.query[..., :3]\n", "the logits of Mine are [5, 3]; queries and classes make it [5, 5]"),
-        (METHOD + "return None\n", "the logits of Mine are NoneType"),
-        (METHOD + "return task.query[..., :5] * float('nan')\n", "the loss of the classifier became nan"),
+        (METHOD + "raise ValueError('two\\nlines')\n", "ValueError: two lines (mine.py, line 6)"),
+        (METHOD + "return task.query[..., :3]\n", "[5, 3]"),
+        (METHOD + "return None\n", "NoneType"),
+        (METHOD + "return task.query[..., :5] * float('nan')\n", "nan"),
     ],
 )
 def test_a_broken_method_file_is_named_and_leaves_no_run(

@@ -101,10 +101,10 @@ def test_lost_best_weights_are_not_replaced_silently(run: Path, sala: Sala, refu
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--weights", "worst"], "weights are best (by validation) or last; got 'worst'"),
-        (["--split", "trainn"], "a split is one of train, val, test; got 'trainn'"),
-        (["--episodes", "0"], "the number of episodes must be at least 1; got 0"),
-        (["--method", "soft-kmeans"], "is a run of protonet, not of soft-kmeans"),
+        (["--weights", "worst"], "'worst'"),
+        (["--split", "trainn"], "'trainn'"),
+        (["--episodes", "0"], "got 0"),
+        (["--method", "soft-kmeans"], "soft-kmeans"),
     ],
 )
 def test_impossible_evaluations_are_refused(
