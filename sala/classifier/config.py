@@ -42,7 +42,7 @@ class ClassifierConfig:
 
     Examples
     --------
-    >>> from sala.classifier.config import ClassifierConfig
+    >>> from sala import ClassifierConfig
     >>> ClassifierConfig(n_steps=0).n_directions
     16
     >>> ClassifierConfig(sharpness=-1.0).check()
