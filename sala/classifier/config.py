@@ -42,9 +42,17 @@ class ClassifierConfig:
 
     Examples
     --------
-    >>> from sala import ClassifierConfig
-    >>> ClassifierConfig(n_steps=0).n_directions
-    16
+    The pool moves no prototype:
+
+    >>> import numpy as np
+    >>> from sala import ClassifierConfig, fit_pool
+    >>> labeled = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
+    >>> fitted = fit_pool(labeled, np.array([0, 1]), labeled + 0.1, config=ClassifierConfig(n_steps=0))
+    >>> fitted.pool.label, fitted.pool.used
+    (array([0, 1]), array([False, False]))
+
+    A value out of range is refused when a classifier is fitted, or before:
+
     >>> ClassifierConfig(sharpness=-1.0).check()
     Traceback (most recent call last):
     ValueError: sharpness must be a finite number above 0: got -1.0; the default is 20.0
