@@ -73,13 +73,10 @@ def measure(store: sala.ImageStore, method_name: str, treatment: str, args: argp
         lines.append(line)
         print(f"{method_name}, {treatment}: {line}, {time.monotonic() - start:.0f} s", flush=True)
 
-    sala.train(
-        method,
-        episodes,
-        config,
-        validate=lambda m: sala.evaluate(m, validation, N_VALIDATION),
-        on_record=note,
-    )
+    def validate(trained: sala.Method) -> sala.Result:
+        return sala.evaluate(trained, validation, N_VALIDATION)
+
+    sala.train(method, episodes, config, validate=validate, on_record=note)
     learned = None if backbone.log_root is None else float((2 * backbone.log_root).exp().item())
     return {
         "dataset": args.dataset,

@@ -25,11 +25,16 @@ if TYPE_CHECKING:  # the same names as in _NAMES below, for type checkers and ed
     from sala.episodes.task import Episode, Task
     from sala.evaluation.evaluate import evaluate
     from sala.evaluation.results import Interval, Result
+    from sala.functional.distances import squared_distances
+    from sala.functional.prototypes import class_means, weighted_means
+    from sala.functional.refinement import refine
+    from sala.functional.selection import PseudoLabels, nearest
     from sala.labeling.label import LabelingResult, label_folder
-    from sala.labeling.predict import predict_files
+    from sala.labeling.predict import encoder_of, predict_files
     from sala.methods import METHODS, Method, build_method
     from sala.nn.backbones import BACKBONES, Identity, build_backbone
     from sala.training.config import RunConfig
+    from sala.training.keeper import Watch
     from sala.training.loading import load
     from sala.training.loop import TrainConfig, train
     from sala.training.run import resume_run, start_run
@@ -53,27 +58,35 @@ __all__ = [
     "LabelingResult",
     "Method",
     "Protocol",
+    "PseudoLabels",
     "Result",
     "RunConfig",
     "SALAClassifier",
     "SalaError",
     "Task",
     "TrainConfig",
+    "Watch",
     "build_backbone",
     "build_method",
+    "class_means",
     "embed_files",
+    "encoder_of",
     "evaluate",
     "fit_pool",
     "label_folder",
     "load",
     "load_dataset",
     "make_task",
+    "nearest",
     "open_encoder",
     "predict_files",
+    "refine",
     "rejection_threshold",
     "resume_run",
+    "squared_distances",
     "start_run",
     "train",
+    "weighted_means",
 ]
 
 _NAMES = {
@@ -93,11 +106,16 @@ _NAMES = {
     "episodes.task": ("Episode", "Task"),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.results": ("Interval", "Result"),
+    "functional.distances": ("squared_distances",),
+    "functional.prototypes": ("class_means", "weighted_means"),
+    "functional.refinement": ("refine",),
+    "functional.selection": ("PseudoLabels", "nearest"),
     "labeling.label": ("LabelingResult", "label_folder"),
-    "labeling.predict": ("predict_files",),
+    "labeling.predict": ("encoder_of", "predict_files"),
     "methods": ("METHODS", "Method", "build_method"),
     "nn.backbones": ("BACKBONES", "Identity", "build_backbone"),
     "training.config": ("RunConfig",),
+    "training.keeper": ("Watch",),
     "training.loading": ("load",),
     "training.loop": ("TrainConfig", "train"),
     "training.run": ("resume_run", "start_run"),

@@ -49,12 +49,21 @@ def _is_running(process: int) -> bool:
 
 
 def write_atomically(path: Path, content: bytes, previous: Path | None = None) -> None:
+    """Write a file whole or not at all. What was there before stays as `previous`, if that is named."""
+    with replaced(path, previous) as partial:
+        partial.write_bytes(content)
+
+
+@contextmanager
+def replaced(path: Path, previous: Path | None = None) -> Iterator[Path]:
+    """A place to write a file to. In the end that is on disk and replaces `path`, which until then, and after an error, is as
+    it was."""
     remove_stale(path.parent)
     with partial_file(path) as partial:
-        with writing(path), partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        with writing(path):
+            yield partial
+            with partial.open("r+b") as file:
+                os.fsync(file.fileno())
         if previous is not None and path.exists():
             _keep(path, previous)
         os.replace(partial, path)

@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from stress.asking import ask
 from stress.children import Child
-from stress.page import Page, ask
+from stress.page import Page
 from stress.raw import BODY_ON_GET, sent
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stress import page_faults, signals, together
 from stress.children import Ended, command, last_line, one_sentence, run, sala
-from stress.kills import Work, chosen_points, difference, go_on, label, point_of, train, undisturbed
+from stress.kills import Work, chosen_points, difference, label, point_of, problem_after, train, undisturbed
 from stress.mounts import disk, make_read_only, make_roomy
 from stress.trials import Trial
 from stress.world import World, copy
@@ -53,10 +53,7 @@ def harmed(work: Work, folder: Path, ended: Ended, reference: Path) -> str | Non
     problem = None if ended.code == 0 and not ended.trouble else one_sentence(ended)
     if problem is not None:
         return problem
-    again = go_on(work, folder)
-    if again.trouble or again.code != 0:
-        return f"it cannot go on: {again.trouble or last_line(again.err)}"
-    return difference(work, folder / "w", reference / "w")
+    return problem_after(work, folder, reference)
 
 
 # no room

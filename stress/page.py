@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import re
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stress.asking import Answer, ask
 from stress.children import Child, command
 from stress.world import World
 from stress.writes import Act, watch
@@ -29,17 +28,6 @@ CORRECTIONS: tuple[dict[str, Any], ...] = (
     {"do": "label", "items": [31], "to": OUTLIER},
     {"do": "label", "items": [7], "to": CLEAR},
 )
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
 
 
 class Page:
@@ -94,27 +82,6 @@ def _serve(call: Callable[[], object], folder: Path, act: Act | None) -> None:
     if act is not None:
         watch(folder, act)
     call()
-
-
-def ask(port: int, path: str, body: Any = None, method: str | None = None, **headers: str | None) -> Answer:
-    """`headers` replace the page's own, and None leaves one out."""
-    own: dict[str, str | None] = {"Host": f"127.0.0.1:{port}"}
-    content = None
-    if body is not None:
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        own |= {"Origin": f"http://127.0.0.1:{port}", "Content-Type": "application/json"}
-        own |= {"Content-Length": str(len(content))}
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    try:
-        connection.putrequest(method or ("POST" if body is not None else "GET"), path, skip_host=True)
-        for name, value in (own | {k.replace("_", "-"): v for k, v in headers.items()}).items():
-            if value is not None:
-                connection.putheader(name, value)
-        connection.endheaders(content)
-        response = connection.getresponse()
-        return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
-    finally:
-        connection.close()
 
 
 def correct(page: Page, first: int = 0, n_tries: int = 1) -> int:

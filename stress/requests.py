@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from stress import mutations
+from stress.asking import Answer, ask
 from stress.crowds import CROWDS
 from stress.grammars import edited
-from stress.page import Answer, Page, ask
+from stress.page import Page
 from stress.raw import ODD_REQUESTS, first_status, sent
 from stress.trials import Trial
 from stress.world import World

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from stress.children import CRASHED, Ended, last_line
-from stress.kills import Work, difference, go_on
+from stress.kills import Work, problem_after
 from stress.page import CORRECTIONS, Page
 from stress.trials import Trial
 from stress.world import World
@@ -44,10 +44,7 @@ def _stop(work: Work, reference: Path, way: str, share: float, folder: Path) -> 
     problem = how_it_stopped(child.wait(), is_hasty=len(WAYS[way]) > 1)
     if problem is not None:
         return problem
-    again = go_on(work, folder)
-    if again.trouble or again.code != 0:
-        return f"it cannot go on: {again.trouble or last_line(again.err)}"
-    return difference(work, folder / "w", reference / "w")
+    return problem_after(work, folder, reference)
 
 
 def how_it_stopped(ended: Ended, *, is_hasty: bool = False) -> str | None:

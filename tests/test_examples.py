@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
+import re
 from types import ModuleType
 
 import pytest
@@ -40,6 +42,17 @@ def test_every_public_name_has_an_example_that_runs(name: str) -> None:
         docstring_of_module(name)
     else:
         check(value, name)
+
+
+@pytest.mark.parametrize("name", [name for name in sala.__all__ if callable(getattr(sala, name))])
+def test_every_parameter_of_a_public_name_is_documented(name: str) -> None:
+    value = getattr(sala, name)
+    if value is sala.SalaError:  # takes a sentence, as every exception does
+        return
+    text, *_ = (inspect.getdoc(value) or "").split("Examples\n---")
+    for parameter in inspect.signature(value).parameters:
+        assert re.search(rf"^[*\w, ]*\b{parameter}\b[\w, ]* :|^\*\*{parameter}$", text, re.MULTILINE), parameter
+    assert inspect.isclass(value) or "Returns\n---" in text
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -70,6 +70,12 @@ def test_modules_and_functions_are_short() -> None:
                 assert n_lines(node) <= MAX_FUNCTION, f"{name}.{node.name} is too long"
 
 
+def test_modules_of_tests_and_benchmarks_are_short() -> None:
+    for room in ("tests", "benchmarks", "stress", "docs"):
+        for path in (ROOT.parent / room).rglob("*.py"):
+            assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_MODULE, f"{path} is too long"
+
+
 def n_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Without the docstring, which may be as long as it needs to teach."""
     first = node.body[0]

@@ -30,7 +30,7 @@ class ClassifierConfig:
     n_directions : int, default 16
         Directions of the largest within-class covariance that whitening shrinks. 0 turns whitening off.
     n_suggestions : int, default 50
-        Images to suggest for labeling next.
+        Images to suggest for labeling (active learning).
     temperature_prior : tuple of 4 floats
         Coefficients (a, b, c, d) of the temperature-scaling prior: log(inverse temperature) =
         a + b log(mean top similarity) + c log(dispersion) + d log(number of classes).
@@ -42,9 +42,17 @@ class ClassifierConfig:
 
     Examples
     --------
-    >>> from sala.classifier.config import ClassifierConfig
-    >>> ClassifierConfig(n_steps=0).n_directions
-    16
+    The pool moves no prototype:
+
+    >>> import numpy as np
+    >>> from sala import ClassifierConfig, fit_pool
+    >>> labeled = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
+    >>> fitted = fit_pool(labeled, np.array([0, 1]), labeled + 0.1, config=ClassifierConfig(n_steps=0))
+    >>> fitted.pool.label, fitted.pool.used
+    (array([0, 1]), array([False, False]))
+
+    A value out of range is refused when a classifier is fitted, or before:
+
     >>> ClassifierConfig(sharpness=-1.0).check()
     Traceback (most recent call last):
     ValueError: sharpness must be a finite number above 0: got -1.0; the default is 20.0

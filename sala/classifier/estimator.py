@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from sala.classifier.config import ClassifierConfig
 from sala.classifier.fit import PoolPredictions, fit_pool
+from sala.classifier.rejection import rejection_threshold
 
 
 class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -43,6 +44,8 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     linear_weight : float or None, default None
         Weight of a linear classifier of the labeled rows beside the prototypes, 0 to 100. None chooses it by
         cross-validation.
+    precision : float, default 0.9
+        Wanted share of outliers among the rejected rows, above 0 and up to 1. It changes `rejected_` alone.
     unlabeled : object, default -1
         The value of y that marks an unlabeled row. None, NaN, pandas' NA and empty text always mark one too; with
         `unlabeled=None` only these do, so that -1 can be a class. Among labels of text, the text of a number marks: "-1".
@@ -57,19 +60,24 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Class probabilities of every row of X; 0 and 1 for labeled rows.
     outlier_proba_ : array of shape (n,)
         Probability that a row of X belongs to none of the classes; 0 for labeled rows.
+    rejection_threshold_ : float
+        The outlier probability above which a row is rejected; see `rejection_threshold`.
+    rejected_ : bool array of shape (n,)
+        Whether a row of X is rejected as an outlier. Of new rows these are `outlier_proba(X) > rejection_threshold_`.
     used_ : bool array of shape (n,)
         Whether a row took part in the prototypes.
     suggestions_ : int array of shape (m,)
         Rows of X whose label would help most, in order (active learning).
     model_ : LabelModel
-        The fitted model, which can be saved and used by `sala predict`.
+        The fitted model: `model_.save(path)` writes it, `LabelModel.load(path)` reads it.
     n_features_in_ : int
         Number of columns of X.
 
     See Also
     --------
     ImageEncoder : features from images.
-    sala.classifier.fit.fit_pool : the same without scikit-learn.
+    fit_pool : the same without scikit-learn.
+    label_folder : the same for folders of images, and for `sala predict`.
 
     Notes
     -----
@@ -78,7 +86,7 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Examples
     --------
-    Three classes of 20 rows, one of them labeled, and 10 outliers:
+    Three classes of 20 rows, three of them labeled, and 10 outliers:
 
     >>> import numpy as np
     >>> from sala import SALAClassifier
@@ -87,12 +95,14 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> X = np.repeat(centers, 20, axis=0) + 0.3 * rng.normal(size=(60, 64))
     >>> X = np.concatenate([X, rng.normal(size=(10, 64))])
     >>> y = np.full(70, -1)
-    >>> y[[0, 20, 40]] = [0, 1, 2]
+    >>> y[:3], y[20:23], y[40:43] = 0, 1, 2
     >>> classifier = SALAClassifier().fit(X, y)
     >>> classifier.transduction_[:60].reshape(3, 20).mean(axis=1)
     array([0., 1., 2.])
     >>> bool(classifier.outlier_proba_[60:].min() > classifier.outlier_proba_[:60].max())
     True
+    >>> np.flatnonzero(classifier.rejected_)  # the outliers
+    array([60, 61, 62, 63, 64, 65, 66, 67, 68, 69])
     >>> classifier.predict(centers)
     array([0, 1, 2])
     >>> classifier.predict_proba(centers).shape
@@ -107,6 +117,7 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         anchor: float | None = None,
         n_directions: int = 16,
         linear_weight: float | None = None,
+        precision: float = 0.9,
         unlabeled: Any = -1,
     ):
         self.n_steps = n_steps
@@ -115,6 +126,7 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.anchor = anchor
         self.n_directions = n_directions
         self.linear_weight = linear_weight
+        self.precision = precision
         self.unlabeled = unlabeled
 
     def fit(self, X: Any, y: Any, outliers: Any = None) -> SALAClassifier:
@@ -143,6 +155,8 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"requires y to be passed, but the target y is None: give labels, {self.unlabeled!r} for none"
             )
+        if not 0 < self.precision <= 1:
+            raise ValueError(f"precision must be above 0 and at most 1: got {self.precision!r}; the default is 0.9")
         X = validate_data(self, X, dtype=np.float32)
         outliers = None if outliers is None else validate_data(self, outliers, reset=False, dtype=np.float32)
         y = column_or_1d(y, warn=True)
@@ -154,10 +168,13 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y must label at least one row: all {len(y)} are unlabeled; label one row of each class")
         self.classes_, labels = np.unique(values, return_inverse=True)
         names = self.classes_.tolist()
-        config = ClassifierConfig(**{k: v for k, v in self.get_params().items() if k != "unlabeled"})
+        config = ClassifierConfig(**{k: v for k, v in self.get_params().items() if k not in ("precision", "unlabeled")})
         fitted = fit_pool(X[is_labeled], labels, X[~is_labeled], classes=names, outliers=outliers, config=config)
         self.model_ = fitted.model
         self._keep(is_labeled, labels, fitted.pool)
+        held_out = fitted.held_out_outlier_probability
+        self.rejection_threshold_ = rejection_threshold(fitted.pool.outlier_probability, self.precision, held_out)
+        self.rejected_ = self.outlier_proba_.astype(np.float64) > self.rejection_threshold_
         return self
 
     def _keep(self, is_labeled: NDArray[np.bool_], labels: NDArray[np.int64], pool: PoolPredictions) -> None:

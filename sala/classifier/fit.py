@@ -157,7 +157,7 @@ def fit_pool(
     One labeled image of each of three classes, and a pool of 20 images of each class and 10 outliers:
 
     >>> import numpy as np
-    >>> from sala.classifier.fit import fit_pool
+    >>> from sala import fit_pool
     >>> rng = np.random.default_rng(0)
     >>> labeled = rng.normal(size=(3, 64)).astype(np.float32)
     >>> pool = np.repeat(labeled, 20, axis=0) + 0.3 * rng.normal(size=(60, 64))

@@ -15,9 +15,10 @@ from PIL import Image
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from sala.data.images import resize, to_mode
+from sala.data.threads import one_thread
 from sala.encoders import Encoder, embed_files, open_encoder
 from sala.encoders.base import Features
-from sala.encoders.workers import batch_size, in_workers, is_thread_safe, one_thread_each
+from sala.encoders.workers import batch_size, in_workers, is_thread_safe
 from sala.errors import SalaError
 
 
@@ -142,7 +143,7 @@ def embed_arrays(images: Sequence[NDArray[np.uint8]] | NDArray[np.uint8], encode
 
     if not is_thread_safe(encoder):
         return np.concatenate([embed(start) for start in starts])
-    with one_thread_each():
+    with one_thread():
         return np.concatenate(list(in_workers(embed, starts)))
 
 

@@ -59,8 +59,7 @@ class LabelModel:
     --------
     >>> import numpy as np, tempfile
     >>> from pathlib import Path
-    >>> from sala.classifier.fit import fit_pool
-    >>> from sala.classifier.model import LabelModel
+    >>> from sala import LabelModel, fit_pool
     >>> labeled = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], np.float32)
     >>> pool = np.array([[0.9, 0.1, 0.0], [0.1, 0.9, 0.1], [0.8, 0.0, 0.1]], np.float32)
     >>> model = fit_pool(labeled, np.array([0, 1]), pool, classes=["cat", "owl"]).model

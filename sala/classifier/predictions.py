@@ -32,7 +32,7 @@ class PoolPredictions:
     Examples
     --------
     >>> import numpy as np
-    >>> from sala.classifier.fit import fit_pool
+    >>> from sala import fit_pool
     >>> labeled = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], np.float32)
     >>> pool = np.array([[0.9, 0.1, 0.0], [0.1, 0.9, 0.1], [0.8, 0.0, 0.1]], np.float32)
     >>> predictions = fit_pool(labeled, np.array([0, 1]), pool).pool

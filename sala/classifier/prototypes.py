@@ -170,7 +170,7 @@ def pair_similarity(support: Tensor, labels: Tensor) -> float:  # [s, d], [s]
 
 
 def hubness_correction(to_first: Tensor) -> Tensor:  # [n, k] -> [k]
-    """What to subtract from the similarities to each first prototype so that no hub attracts everything.
+    """The hubness of each first prototype, to be subtracted from the similarities to it.
 
     A part of the mean similarity of a prototype to its nearest neighbors in the pool, as in CSLS (Conneau et al., ICLR 2018,
     arXiv:1710.04087). Without it an unusual labeled image loses its class to a prototype that is near everything.

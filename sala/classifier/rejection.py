@@ -17,8 +17,8 @@ def rejection_threshold(outlier_probability: Floats, precision: float = 0.9, hel
     """The outlier probability above which images are rejected, so that the share `precision` of them are outliers.
 
     The lower of two thresholds: one takes the outlier probabilities at their word (`expected_threshold`), one compares them
-    with those of held-out labeled images (`conformal_threshold`). In any case an image above `precision` is rejected, and an
-    image that is more probably an inlier is not.
+    with those of held-out labeled images (`conformal_threshold`). In any case an image above `precision` and a certain outlier
+    are rejected, and an image that is more probably an inlier is not.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def rejection_threshold(outlier_probability: Floats, precision: float = 0.9, hel
     Examples
     --------
     >>> import numpy as np
-    >>> from sala.classifier.rejection import rejection_threshold
+    >>> from sala import rejection_threshold
     >>> scores = np.array([0.99, 0.95, 0.85, 0.2, 0.01], np.float32)
     >>> scores > rejection_threshold(scores, precision=0.9)
     array([ True,  True,  True, False, False])
@@ -52,7 +52,7 @@ def rejection_threshold(outlier_probability: Floats, precision: float = 0.9, hel
     lowest = expected_threshold(outlier_probability, precision)
     if held_out is not None:
         lowest = min(lowest, conformal_threshold(outlier_probability, held_out, precision))
-    return max(min(lowest, precision), 0.5)
+    return max(min(lowest, precision, just_below(1)), 0.5)
 
 
 def expected_threshold(outlier_probability: Floats, precision: float = 0.9) -> float:

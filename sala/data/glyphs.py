@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from sala.data.store import ClassEntry, Source
+from sala.data.threads import one_thread
 
 VERSION = 1  # of the drawing: changes whenever the images do
 N_IMAGES = 20  # a class
@@ -132,21 +132,10 @@ def _images(letters: list[Letter], image_size: int) -> Iterator[tuple[int, NDArr
         rng = np.random.default_rng([SEED, ord(letter.character)])  # a class's images depend on nothing but its letter
         faces = rng.permutation(np.arange(N_IMAGES) % len(letter.drawings))
         drawings = torch.from_numpy(np.stack([letter.drawings[face] for face in faces])).float()[:, None] / 255
-        with _one_thread():
+        with one_thread():  # a letter is small work: threads would wait for each other longer than they compute
             images = jitter(drawings, image_size, rng)
         for image in images:
             yield index, image
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """A letter is small work: on a busy machine, threads would wait for each other far longer than they compute."""
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
 
 
 def jitter(drawings: Tensor, image_size: int, rng: np.random.Generator) -> NDArray[np.uint8]:

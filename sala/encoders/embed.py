@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from sala.data.files import MAX_MEMBER_BYTES, open_regular
 from sala.data.images import decode
+from sala.data.threads import one_thread
 from sala.encoders.base import Encoder, Features, content_hash
 from sala.encoders.cache import FeatureCache
 from sala.encoders.precomputed import ReadyFeatures
-from sala.encoders.workers import BATCH, batch_size, in_workers, is_thread_safe, one_thread_each
+from sala.encoders.workers import BATCH, batch_size, in_workers, is_thread_safe
 from sala.errors import SalaError
 from sala.text import counted, printable
 
@@ -177,7 +178,7 @@ def _settled(
 
     known = (_known(_File(i, Path(path)), store) for i, path in enumerate(paths))
     if is_thread_safe(encoder):
-        with one_thread_each():
+        with one_thread():
             yield from in_workers(read_and_embed, _batches(known, batch_size(encoder)), has_ended)
         return
     with closing(in_workers(read, _batches(known, 1), has_ended)) as parts:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TypeVar
 
-import torch
 from joblib import cpu_count
 
 from sala.encoders.base import Encoder
@@ -57,14 +55,3 @@ def is_thread_safe(encoder: Encoder) -> bool:
 def batch_size(encoder: Encoder) -> int:
     """How many images the encoder is best given at once."""
     return int(getattr(encoder, "batch_size", BATCH))
-
-
-@contextmanager
-def one_thread_each() -> Iterator[None]:
-    """PyTorch computes on the thread that asks it to. Threads that begin meanwhile follow."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -118,6 +118,14 @@ class Protocol:
         By name of the test setting; the first is also the shape of validation episodes.
     labeled_share : float
         The share of each training class that has labels.
+    label_split_seed : int
+        Draws which training images these are.
+    budgets : mapping of str to Budget
+        How long to train, by name: "cpu" and "paper".
+    n_test_episodes : int
+        Episodes of a test.
+    learning_rate, n_halvings, weight_decay : float, int, float
+        Of the training; see `TrainConfig`.
     distance_scale : float, optional
         For every method that sums squared distances over the width d of the embeddings, they are multiplied by this over d.
         By default they are plain sums, as the papers print them.

@@ -31,6 +31,7 @@ def squared_distances(embeddings: Tensor, centers: Tensor, weights: Tensor | Non
     Examples
     --------
     >>> import torch
+    >>> from sala import squared_distances
     >>> squared_distances(torch.tensor([[0.0], [3.0]]), torch.tensor([[1.0], [5.0]]))
     tensor([[ 1., 25.],
             [ 4.,  4.]])

@@ -14,7 +14,28 @@ def one_hot(labels: Tensor, n_way: int, like: Tensor) -> Tensor:  # [..., n] -> 
 
 
 def weighted_means(embeddings: Tensor, weights: Tensor) -> Tensor:  # [..., n, d], [..., n, k] -> [..., k, d]
-    """Weighted means of embeddings, one per column of weights: c_i = sum_s w_si x_s / sum_s w_si."""
+    """Weighted means of embeddings, one per column of weights: c_i = sum_s w_si x_s / sum_s w_si.
+
+    Parameters
+    ----------
+    embeddings : Tensor
+        x, `[..., n, d]`.
+    weights : Tensor
+        w, `[..., n, k]`, not negative; each column has a positive sum.
+
+    Returns
+    -------
+    Tensor
+        c, `[..., k, d]`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sala import weighted_means
+    >>> weighted_means(torch.tensor([[0.0], [4.0]]), torch.tensor([[1.0, 3.0], [1.0, 1.0]]))
+    tensor([[2.],
+            [1.]])
+    """
     means: Tensor = _WeightedMeans.apply(embeddings, weights)  # type: ignore[no-untyped-call]
     return means
 
@@ -49,9 +70,24 @@ def _means(embeddings: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 def class_means(embeddings: Tensor, labels: Tensor, n_way: int) -> Tensor:  # [..., n, d], [..., n] -> [..., k, d]
     """The prototypes of a support set: c_i, the mean embedding of its images of class i.
 
+    Parameters
+    ----------
+    embeddings : Tensor
+        Of the support images, `[..., n, d]`.
+    labels : Tensor
+        Their classes 0 to `n_way` - 1, `[..., n]`, each at least once.
+    n_way : int
+        The number of classes.
+
+    Returns
+    -------
+    Tensor
+        `[..., n_way, d]`.
+
     Examples
     --------
     >>> import torch
+    >>> from sala import class_means
     >>> class_means(torch.tensor([[0.0], [2.0], [10.0]]), torch.tensor([0, 0, 1]), n_way=2)
     tensor([[ 1.],
             [10.]])

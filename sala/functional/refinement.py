@@ -10,7 +10,32 @@ from sala.functional.prototypes import one_hot, weighted_means
 
 
 def refine(task: Task, weights: Tensor) -> Tensor:  # weights [..., M, k] -> [..., k, d]
-    """Prototypes after one step of soft k-means: c_i <- (sum_s z_si g_s + sum_u w_ui g_u) / (sum_s z_si + sum_u w_ui)."""
+    """Prototypes after one step of soft k-means: c_i <- (sum_s z_si g_s + sum_u w_ui g_u) / (sum_s z_si + sum_u w_ui).
+
+    Parameters
+    ----------
+    task : Task
+        Of embeddings g.
+    weights : Tensor
+        w, `[..., M, n_way]`: how much each unlabeled embedding counts in each class.
+
+    Returns
+    -------
+    Tensor
+        `[..., n_way, d]`.
+
+    Examples
+    --------
+    The unlabeled embedding 2 counts in the first class, and 12 in the second:
+
+    >>> import torch
+    >>> from sala import Task, refine
+    >>> labeled, unlabeled = torch.tensor([[0.0], [10.0]]), torch.tensor([[2.0], [12.0]])
+    >>> task = Task(support=labeled, labels=torch.tensor([0, 1]), unlabeled=unlabeled, query=labeled, n_way=2)
+    >>> refine(task, torch.eye(2))
+    tensor([[ 1.],
+            [11.]])
+    """
     embeddings = torch.cat([task.support, task.unlabeled], -2)
     assigned = one_hot(task.labels, task.n_way, like=task.support)
     return weighted_means(embeddings, torch.cat([assigned, weights], -2))

@@ -12,10 +12,30 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class PseudoLabels:
-    """What a method makes of the unlabeled images of a task."""
+    """What a method makes of the unlabeled images of a task.
 
-    probabilities: Tensor  # [..., M, n_way], rows sum to 1
-    selected: Tensor  # [..., M], bool: which of them take part in the refinement
+    Parameters
+    ----------
+    probabilities : Tensor
+        Of the classes, `[..., M, n_way]`; rows sum to 1.
+    selected : Tensor
+        Which of the images take part in the refinement, bool `[..., M]`.
+
+    Examples
+    --------
+    Only confident pseudo-labels are used:
+
+    >>> import torch
+    >>> from sala import PseudoLabels
+    >>> p = torch.tensor([[0.9, 0.1], [0.6, 0.4]])
+    >>> labels = PseudoLabels(p, p.amax(-1) > 0.8)
+    >>> labels.probabilities * labels.selected[..., None]  # weights for `refine`
+    tensor([[0.9000, 0.1000],
+            [0.0000, 0.0000]])
+    """
+
+    probabilities: Tensor
+    selected: Tensor
 
 
 def ramp_weight(t: float, eta: float) -> float:
@@ -37,7 +57,27 @@ def selection_size(n_unlabeled: int, *, share: float, weight: float, rounding: s
 
 
 def nearest(distances: Tensor, n_selected: int) -> Tensor:  # [..., M, k] -> [..., M] bool
-    """True for the n images with the smallest d*(u) = min_i d(u, c_i), over all classes together."""
+    """True for the n images with the smallest d*(u) = min_i d(u, c_i), over all classes together.
+
+    Parameters
+    ----------
+    distances : Tensor
+        d, `[..., M, k]`: from each image to each prototype.
+    n_selected : int
+        How many images to select, at most M.
+
+    Returns
+    -------
+    Tensor
+        bool `[..., M]`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from sala import nearest
+    >>> nearest(torch.tensor([[1.0, 9.0], [5.0, 6.0], [8.0, 2.0]]), n_selected=2)
+    tensor([ True, False,  True])
+    """
     to_nearest = distances.detach().amin(-1)
     chosen = torch.zeros_like(to_nearest, dtype=torch.bool)
     index = to_nearest.topk(n_selected, dim=-1, largest=False).indices

@@ -20,9 +20,9 @@ from xml.sax.saxutils import quoteattr
 
 from PIL import Image
 
-from sala.atomic import partial_file, remove_stale
+from sala.atomic import replaced
 from sala.data.images import IMAGE_FORMATS
-from sala.errors import SalaError, writing
+from sala.errors import SalaError
 from sala.labeling.cells import path_cell, text_cell
 from sala.labeling.folders import OUTLIER_NAME, as_text
 from sala.labeling.formats import FORMATS
@@ -48,13 +48,8 @@ def written_whole(path: Path) -> Iterator[TextIO]:
         return
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    remove_stale(path.parent)
-    with partial_file(path) as partial:
-        with writing(path), partial.open("w", encoding="utf-8", newline="") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+    with replaced(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        yield file
 
 
 def to_csv(rows: Iterable[Row], classes: Sequence[str]) -> Iterator[str]:

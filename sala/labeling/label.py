@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.classifier.fit import Fitted, HeldOut, LabelModel, fit_pool
+from sala.classifier.fit import HeldOut, LabelModel, fit_pool
 from sala.encoders import EmbedProgress, Encoder, open_encoder
 from sala.encoders.base import Features
 from sala.labeling.embedding import ProjectFeatures, describe_encoder, embed_project
 from sala.labeling.places import Places
 from sala.labeling.predictions import Ints, Predictions, Row, Thresholds, find_thresholds
 from sala.labeling.project import OUTLIER, UNLABELED, Project, open_project
+from sala.labeling.table import Table
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,12 @@ class LabelingResult:
 
     @property
     def thresholds(self) -> Thresholds:
+        """What parts confident, uncertain and rejected images."""
         return self.predictions.thresholds
 
     @property
     def skipped(self) -> dict[Path, str]:
+        """Files that could not be used, with the reasons."""
         return self.project.skipped
 
     @property
@@ -96,7 +99,7 @@ class LabelingResult:
 
     def rows(self) -> Iterator[Row]:
         """One row for each image of the pool."""
-        return self.predictions.rows(self.project, self.pool.tolist())
+        return self.predictions.rows(self.project.path, self.pool.tolist())
 
     @property
     def suggestions(self) -> Ints:
@@ -226,8 +229,8 @@ def classify(
         features[labeled], y, _rows(features, rows), classes=[names[c] for c in active], outliers=features[outliers]
     )
     thresholds = find_thresholds(fitted.pool.outlier_probability, precision, fitted.held_out_outlier_probability)
-    table = _Table(len(given))
-    table.fill(rows, active, fitted)
+    table = Table(len(given))
+    table.fill(rows, active, fitted.pool)
     table.fill_given(np.concatenate([labeled, outliers]), active, given, fitted.model, features)
     note = {
         "encoder": images.encoder,
@@ -246,46 +249,9 @@ def classify(
 
 def no_predictions(project: Project, names: Sequence[str], given: Ints, precision: float) -> Predictions:
     """For a project in which no class has an example yet."""
-    table = _Table(len(given))
+    table = Table(len(given))
     table.outlier_probability[given == OUTLIER] = 1
     return table.predictions(project.first, tuple(names), given, Thresholds(precision, 1.0, max(precision, 0.5)))
-
-
-class _Table:
-    """The columns of `Predictions`, filled where something is said."""
-
-    def __init__(self, n: int):
-        self.label, self.runner_up = np.full(n, UNLABELED), np.full(n, UNLABELED)
-        self.probability, self.second, self.outlier_probability = (np.zeros(n, np.float32) for _ in range(3))
-        self.used = np.zeros(n, bool)
-        self.suggestions = np.zeros(0, np.int64)
-
-    def fill(self, rows: Ints, active: Ints, fitted: Fitted) -> None:
-        """Images of the pool."""
-        said, each = fitted.pool, np.arange(len(rows))
-        has_other = said.runner_up != said.label
-        self.label[rows] = active[said.label]
-        self.runner_up[rows] = np.where(has_other, active[said.runner_up], UNLABELED)
-        self.probability[rows] = said.probabilities[each, said.label]
-        self.second[rows] = said.probabilities[each, said.runner_up] * has_other
-        self.outlier_probability[rows], self.used[rows] = said.outlier_probability, said.used
-        self.suggestions = rows[said.suggestions]
-
-    def fill_given(self, rows: Ints, active: Ints, given: Ints, model: LabelModel, features: Features) -> None:
-        """A labeled image is of its class, and a known outlier of none; what else it may be, the model says."""
-        p = model.predict(features[rows]).probabilities
-        is_labeled = given[rows] >= 0
-        best = np.where(is_labeled, np.searchsorted(active, np.maximum(given[rows], active[0])), p.argmax(1))
-        others = np.where(np.arange(len(active)) == best[:, None], -1.0, p)
-        self.label[rows] = active[best]
-        self.runner_up[rows] = active[others.argmax(1)] if len(active) > 1 else UNLABELED
-        self.probability[rows] = np.where(is_labeled, 1.0, p[np.arange(len(rows)), best])
-        self.outlier_probability[rows], self.used[rows] = ~is_labeled, is_labeled
-
-    def predictions(self, first: Ints, names: tuple[str, ...], given: Ints, thresholds: Thresholds) -> Predictions:
-        """Copies have what is said of the first of their content."""
-        columns = {name: column[first] for name, column in vars(self).items() if name != "suggestions"}
-        return Predictions(names, given, **columns, suggestions=self.suggestions, thresholds=thresholds)
 
 
 def _rows(features: Features, rows: Ints) -> Features:

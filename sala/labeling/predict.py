@@ -13,14 +13,52 @@ from sala.encoders.cache import FeatureCache
 from sala.encoders.registry import is_ours
 from sala.errors import SalaError
 from sala.labeling.folders import image_files
-from sala.labeling.predictions import Row, Thresholds, rows_of
+from sala.labeling.predictions import Row, Thresholds
+from sala.labeling.table import rows_of
 from sala.text import printable
 
 BATCH = 256  # images
 
 
 def encoder_of(model: LabelModel, which: str | None = None) -> Encoder:
-    """The encoder that a model was fitted with, which the model names; `which` says where it is now."""
+    """Open the encoder that a model was fitted with.
+
+    Parameters
+    ----------
+    model : LabelModel
+        From `label_folder`, or loaded from the file that `sala label` or the page wrote. It names its encoder.
+    which : str, optional
+        Where the encoder is now. A file or run that a model names is opened only if you name it here: a model may come from
+        anyone.
+
+    Returns
+    -------
+    Encoder
+        For `predict_files`.
+
+    Raises
+    ------
+    SalaError
+        If the model names no encoder, or one that is not named here, or if this is another one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from PIL import Image
+    >>> from sala import encoder_of, label_folder
+    >>> root, places = Path(tempfile.mkdtemp()), ["labeled/red/1.png", "labeled/blue/1.png", "pool/2.png"]
+    >>> for place, color in zip(places, ["red", "blue", "navy"]):
+    ...     (root / place).parent.mkdir(parents=True, exist_ok=True)
+    ...     Image.new("RGB", (32, 32), color).save(root / place)
+    >>> features = str(root / "features.npy")  # ready-made: row i is of the file in line i of features.txt
+    >>> np.save(features, np.array([[1, 0, 0], [0, 0, 1], [0, 0, 0.5]], np.float32))
+    >>> _ = (root / "features.txt").write_text("\\n".join(places))
+    >>> model = label_folder(root / "labeled", root / "pool", features).model
+    >>> encoder_of(model, features).identity == model.note["encoder"]["identity"]
+    True
+    """
     try:
         noted = model.note["encoder"]
         named, identity = str(noted["which"]), str(noted["identity"])
@@ -64,7 +102,7 @@ def predict_files(
     encoder : Encoder
         The one that the model was fitted with; `encoder_of(model)` opens it.
     files : iterable of (Path, str or None)
-        Image files, each with what is known to be wrong with it, as `image_files` gives them.
+        Image files, each with None, or with what is wrong with it: then it is told to `on_problem` and not read.
     cache : bool
         Keep features on disk.
     on_problem : callable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.classifier.fit import PoolPredictions
 from sala.classifier.normalize import Floats
-from sala.classifier.rejection import just_below, rejection_threshold
-from sala.labeling.project import OUTLIER, UNLABELED, Project
+from sala.classifier.rejection import rejection_threshold
+from sala.labeling.project import OUTLIER, UNLABELED
 
 CONFIDENT, UNCERTAIN, REJECTED = "confident", "uncertain", "rejected"
 GIVEN, UNKNOWN = "given", "unknown"  # the user's word; no class has an example yet
@@ -31,7 +30,7 @@ class Row:
     outlier_probability: float
     used_for_refinement: bool
     verdict: str  # CONFIDENT, UNCERTAIN, REJECTED, GIVEN or UNKNOWN
-    index: int = field(default=-1, compare=False)  # of the image in its project
+    index: int = field(default=-1, compare=False)  # of the image in the table
 
     @property
     def confidence(self) -> float:
@@ -62,7 +61,7 @@ def find_thresholds(outlier_probability: Floats, precision: float, held_out: Flo
     """Of the rejected images the share `precision` is expected to be outliers; each confident label is right with that
     probability. Both are more probable than not. `held_out` are outlier probabilities of cross-validated labeled images."""
     outlier = rejection_threshold(outlier_probability, precision, held_out)
-    return Thresholds(precision, min(outlier, just_below(1)), max(precision, 0.5))  # a certain outlier is rejected
+    return Thresholds(precision, outlier, max(precision, 0.5))
 
 
 @dataclass(frozen=True)
@@ -123,11 +122,12 @@ class Predictions:
         right = np.where(self.given == UNLABELED, right, 1.0)
         return float(right[among].mean()) if among.any() else 1.0
 
-    def rows(self, project: Project, indices: Iterable[int]) -> Iterator[Row]:
+    def rows(self, path_of: Callable[[int], Path], indices: Iterable[int]) -> Iterator[Row]:
+        """One row for each of the images, which `path_of` names."""
         verdicts = self.verdicts()
         for i in indices:
             yield Row(
-                path=project.path(i),
+                path=path_of(i),
                 label=self._name(self.label[i]),
                 probability=float(self.probability[i]),
                 runner_up=self._name(self.runner_up[i]),
@@ -139,27 +139,3 @@ class Predictions:
 
     def _name(self, label: int) -> str:
         return self.names[label] if label >= 0 else ""
-
-
-def rows_of(
-    predicted: PoolPredictions, paths: Iterable[Path], classes: tuple[str, ...], thresholds: Thresholds
-) -> Iterator[Row]:
-    """Rows of images that are in no project: what a model says of new files."""
-    for i, path in enumerate(paths):
-        label, runner_up = int(predicted.label[i]), int(predicted.runner_up[i])
-        p, outlier = float(predicted.probabilities[i, label]), float(predicted.outlier_probability[i])
-        yield Row(
-            path=path,
-            label=classes[label],
-            probability=p,
-            runner_up=classes[runner_up] if runner_up != label else "",
-            outlier_probability=outlier,
-            used_for_refinement=bool(predicted.used[i]),
-            verdict=verdict(outlier, p * (1 - outlier), thresholds),
-        )
-
-
-def verdict(outlier_probability: float, confidence: float, thresholds: Thresholds) -> str:
-    if outlier_probability > thresholds.outlier:
-        return REJECTED
-    return CONFIDENT if confidence >= thresholds.confident else UNCERTAIN

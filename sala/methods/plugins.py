@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -18,9 +17,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from sala.atomic import partial_file, remove_stale
+from sala.atomic import write_json
 from sala.cache import cache_folder
-from sala.errors import SalaError, writing
+from sala.errors import SalaError
 from sala.methods.base import Method
 
 
@@ -101,10 +100,7 @@ def remember(name: str) -> None:
     trusted = _trusted()
     trusted[str(path.resolve())] = _digest(path)
     _registry().parent.mkdir(parents=True, exist_ok=True)
-    remove_stale(_registry().parent)
-    with writing(_registry()), partial_file(_registry()) as partial:
-        partial.write_text(json.dumps(trusted, indent=1), encoding="utf-8")
-        os.replace(partial, _registry())
+    write_json(_registry(), trusted)
 
 
 def check_known(name: str) -> None:

@@ -120,7 +120,7 @@ def read_record(out: Path, run: Run) -> Record | None:
 
 
 def check_same(path: Path, config: RunConfig, run: Run) -> None:
-    """Whether a configuration is what the run would be asked for today, machine and place of the data aside."""
+    """Refuse a configuration other than the run would be asked for today, but for machine and place of the data."""
     wanted, found = (asdict(_essence(c)) for c in (run.config, config))
     if different := [name for name in wanted if wanted[name] != found[name]]:
         raise SalaError(

@@ -20,7 +20,32 @@ SAVE_EVERY = 30.0  # seconds; when to save has no influence on what is computed
 
 @dataclass(frozen=True)
 class Watch:
-    """Who is told about a training while it goes on. All optional."""
+    """Who is told about a training while it goes on, and may stop it. All are optional.
+
+    Parameters
+    ----------
+    on_data : callable, optional
+        Told of images on their way into the store: how many, and of how many.
+    on_episode : callable, optional
+        Told of the state and the loss after each step.
+    on_record : callable, optional
+        Told of the state and the `Record` of each validation.
+    should_stop : callable
+        Asked after each step; at True the run is saved, to be continued by `resume_run`.
+    on_warning, on_note : callable
+        Told, in a sentence, what is odd and what goes as it should.
+
+    Examples
+    --------
+    >>> import sala, tempfile
+    >>> config = sala.RunConfig("protonet", sala.PROTOCOLS["glyphs"], sala.Budget(4, 2, 2), threads=1)
+    >>> episodes = []
+    >>> watch = sala.Watch(on_episode=lambda state, loss: episodes.append(state.episode))
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     state = sala.start_run(f"{place}/run", config, watch)
+    >>> episodes
+    [1, 2, 3, 4]
+    """
 
     on_data: Callable[[int, int], None] | None = None
     on_episode: Callable[[TrainState, float], None] | None = None

@@ -137,11 +137,10 @@ def resume_run(
     Examples
     --------
     >>> import sala, tempfile
-    >>> from sala.training.run import Watch
     >>> config = sala.RunConfig("protonet", sala.PROTOCOLS["glyphs"], sala.Budget(4, 2, 2), threads=1)
     >>> answers = iter([False, True])
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     stopped = sala.start_run(f"{place}/run", config, Watch(should_stop=lambda: next(answers)))
+    ...     stopped = sala.start_run(f"{place}/run", config, sala.Watch(should_stop=lambda: next(answers)))
     ...     finished = sala.resume_run(f"{place}/run")
     >>> stopped.episode, finished.episode
     (1, 4)

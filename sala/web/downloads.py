@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from sala.labeling.archive import zip_blocks
-from sala.labeling.export import export
+from sala.labeling.export import export, label_studio_config
 from sala.labeling.predictions import Row
 from sala.labeling.report import report
 from sala.web.session import Session
@@ -19,6 +19,11 @@ def to_csv(session: Session) -> Iterator[bytes]:
 
 def to_label_studio(session: Session) -> Iterator[bytes]:
     return _export(session, "label-studio")
+
+
+def to_label_studio_config(session: Session) -> Iterator[bytes]:
+    """The labeling interface that the tasks fit, with the classes as they are named now."""
+    return iter([label_studio_config(session.snapshot().names).encode("utf-8", "backslashreplace")])
 
 
 def to_coco(session: Session) -> Iterator[bytes]:
@@ -56,7 +61,7 @@ def _blocks(texts: Iterable[str]) -> Iterator[bytes]:
 
 def _rows(session: Session) -> Iterator[Row]:
     """Of the pool, as they are now."""
-    return session.snapshot().rows(session.project, np.flatnonzero(session.project.is_pool).tolist())
+    return session.snapshot().rows(session.project.path, np.flatnonzero(session.project.is_pool).tolist())
 
 
 def to_state(session: Session) -> Iterator[bytes]:
@@ -67,6 +72,7 @@ def to_state(session: Session) -> Iterator[bytes]:
 DOWNLOADS: dict[str, tuple[Callable[[Session], Iterable[bytes]], str]] = {  # by file name, with the content type
     "labels.csv": (to_csv, "text/csv; charset=utf-8"),
     "label-studio.json": (to_label_studio, "application/json"),
+    "label-studio.xml": (to_label_studio_config, "application/xml"),
     "coco.json": (to_coco, "application/json"),
     "sorted.zip": (to_zip, "application/zip"),
     "model.safetensors": (to_model, "application/octet-stream"),

@@ -7,7 +7,7 @@
     {"do": "undo"}
 
 A class is `folder/NAME`, or `added/K` for the class of the K-th `add` in force. A label may also be `outlier` or `clear`.
-An image is `pool/PATH` or `labeled/PATH`.
+An image is `pool/PATH`, `labeled/PATH` or `outliers/PATH`.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Session:
     def __init__(self, images: ProjectFeatures, journal: Journal, precision: float = 0.9):
         self.images, self.project, self.precision = images, images.project, precision
         self.history: list[dict[str, float]] = []  # of this process: what each fit said of the pool
-        self._journal = journal
+        self.journal = journal
         self._replay = Replay(self.project)
         self._change, self._fit = threading.Lock(), threading.Lock()
         self._fitter = ThreadPoolExecutor(1)  # one thread for all fits: the C library keeps what each thread has freed
@@ -71,11 +71,11 @@ class Session:
     @property
     def stopped(self) -> str | None:
         """Why no more changes are taken; None while they are."""
-        return self._journal.stopped
+        return self.journal.stopped
 
     def saved_state(self) -> bytes:
         """All confirmed changes, as a state file has them."""
-        return self._journal.content
+        return self.journal.content
 
     def label(self, items: Sequence[int], to: int) -> int:
         """Give images a class, or say that they are of none, or take back what was said."""
@@ -136,7 +136,7 @@ class Session:
 
     def close(self) -> None:
         """Give the state free for another process."""
-        self._journal.close()
+        self.journal.close()
 
     def rest(self) -> None:
         """No fit is under way when it returns, and none begins after it."""
@@ -147,7 +147,7 @@ class Session:
             self._in_force.check(event)
         except ValueError as error:
             raise SalaError(f"{error}; choose another --state") from None
-        self._journal.append(event)  # first: what fails here has not happened
+        self.journal.append(event)  # first: what fails here has not happened
         self._version += 1
         self._in_force.take(event, self._version)
         if event["do"] == "undo":

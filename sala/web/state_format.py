@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sala.atomic import partial_file, remove_stale
+from sala.atomic import replaced
 from sala.errors import SalaError
 from sala.text import printable
 from sala.web.events import FORMAT, HEADER, KIND, Event, decoded, encoded, parsed
@@ -57,10 +57,8 @@ def replace_old(path: Path, old: bytes, new: bytes) -> None:
     """Put `new` in the place of a format-1 file; the old content is on disk beside it before."""
     place = Path(os.path.realpath(path))
     _keep(place.with_name(f"{place.name}.format-1.bak"), old)
-    remove_stale(place.parent)
-    with partial_file(place) as partial:
+    with replaced(place) as partial:
         write_new(partial, new)
-        os.replace(partial, place)
     sync_folder(place.parent)
 
 

@@ -180,7 +180,7 @@ def test_effective_counts_of_weights() -> None:
     assert found.effective_counts.tolist() == pytest.approx([(2 + 2.5) ** 2 / (4 + 2.25), 1.0])
 
 
-def test_an_unusual_labeled_image_does_not_lose_its_class_to_a_hub() -> None:
+def test_the_hubness_correction_keeps_the_class_of_an_unusual_labeled_image() -> None:
     """Two classes of images around (1, 0) and (0, 1); the labeled image of the first is unusual, the other is in between."""
     angles = torch.cat([torch.linspace(-5, 15, 20), torch.linspace(60, 90, 20)]).deg2rad()
     pool = torch.stack([angles.cos(), angles.sin()], 1)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import sala
 from sala.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +44,18 @@ def test_commands_and_options_of_a_page_exist(page: Path) -> None:
     for name, options in commands(page):
         assert name in COMMANDS
         assert set(options) <= options_of(imported(name)), f"sala {name} has no {options}"
+
+
+def test_python_of_the_pages_uses_public_names_alone() -> None:
+    named = set()
+    for page in PAGES:
+        for block in re.findall(r"```python[^\n]*\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+            assert not re.search(r"\b(from|import) sala\.", block), page
+            named |= set(re.findall(r"\bsala\.(\w+)", block))
+            for names in re.findall(r"^from sala import (.*)$", block, flags=re.MULTILINE):
+                named |= {name.strip() for name in names.split(",")}
+    assert len(named) > 10
+    assert named <= set(sala.__all__)
 
 
 def test_functions_beside_the_equations_exist() -> None:

@@ -95,7 +95,7 @@ def test_features_of_an_image_do_not_depend_on_the_others(lite0: Encoder) -> Non
 
 
 def test_a_made_up_image_has_the_features_that_it_always_had(lite0: Encoder) -> None:
-    """Red rises downwards, green to the right, blue is a chequerboard. Models and caches hold such numbers: a network that
+    """Red rises downward, green to the right, blue is a checkerboard. Models and caches hold such numbers: a network that
     gives others is another encoder, however sensible they are."""
     place = np.arange(224)
     down, right = np.meshgrid(place, place, indexing="ij")

@@ -77,7 +77,7 @@ def test_distance_gradients_match_finite_differences() -> None:
     assert torch.autograd.gradcheck(lambda x, c, a: squared_distances(x, c, a.sigmoid()), (x, c, a))
 
 
-def test_refinement_moves_a_prototype_towards_its_unlabeled_images() -> None:
+def test_refinement_moves_a_prototype_toward_its_unlabeled_images() -> None:
     task = Task(torch.tensor([[0.0], [10.0]]), torch.tensor([0, 1]), torch.tensor([[2.0]]), torch.zeros(1, 1), 2)
     assert_close(refine(task, torch.tensor([[1.0, 0.0]])), torch.tensor([[1.0], [10.0]]))
 

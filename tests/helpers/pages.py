@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,40 +77,6 @@ def running(session: Session, host: str = "127.0.0.1") -> Iterator[PageServer]:
     finally:
         server.stop()
         thread.join()
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-
-def ask(port: int, path: str, body: Any = None, method: str | None = None, **headers: str | None) -> Answer:
-    """A request as the page makes it; `headers` replace its own, and None leaves one out."""
-    own = {"Host": f"127.0.0.1:{port}"}
-    content = None
-    if body is not None:
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        own |= {"Origin": f"http://127.0.0.1:{port}", "Content-Type": "application/json"}
-        own |= {"Content-Length": str(len(content))}
-    sent = {k: v for k, v in (own | {k.replace("_", "-"): v for k, v in headers.items()}).items() if v is not None}
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    try:
-        connection.putrequest(
-            method or ("POST" if body is not None else "GET"), path, skip_host=True, skip_accept_encoding=True
-        )
-        for name, value in sent.items():
-            connection.putheader(name, value)
-        connection.endheaders(content)
-        response = connection.getresponse()
-        return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
-    finally:
-        connection.close()
 
 
 @pytest.fixture
@@ -185,3 +150,25 @@ def start(folders: tuple[Path, Path], *more: str) -> tuple[subprocess.Popen[str]
 def end(process: subprocess.Popen[str], with_signal: signal.Signals) -> str:
     process.send_signal(with_signal)
     return process.communicate(timeout=30)[1]
+
+
+LABEL = {"do": "label", "items": [9], "to": 0}
+
+
+def request(port: int, path: str, *headers: str) -> bytes:
+    """A GET request as bytes."""
+    return "\r\n".join([f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", *headers, "", ""]).encode()
+
+
+def change(port: int, body: Any) -> bytes:
+    """A change as the page sends it, as bytes."""
+    content = json.dumps(body)
+    own = [f"Host: 127.0.0.1:{port}", f"Origin: http://127.0.0.1:{port}", "Content-Type: application/json"]
+    return "\r\n".join(["POST /api/act HTTP/1.1", *own, f"Content-Length: {len(content)}", "", content]).encode()
+
+
+def read_to_end(connection: socket.socket) -> bytes:
+    parts = []
+    while part := connection.recv(1 << 16):
+        parts.append(part)
+    return b"".join(parts)

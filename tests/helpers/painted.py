@@ -12,8 +12,11 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from sala.classifier.fit import PoolPredictions
 from sala.cli.app import app
 from sala.errors import SalaError
+from sala.labeling.predictions import Thresholds
+from sala.labeling.table import rows_of
 
 
 class MeanColor:
@@ -65,6 +68,15 @@ def paint(path: Path, color: tuple[int, int, int], seed: int = 0) -> Path:
 
 
 RED, GREEN, BLUE = (220, 30, 30), (30, 220, 30), (30, 30, 220)
+GRAY = (130, 130, 130)
+
+
+def paint_outliers(pool: Path, known: Path) -> None:
+    """Gray pictures are outliers: ten in the pool, and four that are known."""
+    for i in range(10):
+        paint(pool / f"gray{i}.png", GRAY, i)
+    for i in range(4):
+        paint(known / f"{i}.png", GRAY, 50 + i)
 
 
 def painted_folders(root: Path) -> tuple[Path, Path]:
@@ -86,6 +98,14 @@ def painted(tmp_path: Path) -> tuple[Path, Path]:
 def folders_painted(painted: tuple[Path, Path], color_encoder: None) -> tuple[Path, Path]:
     """For the modules that import it, in place of the folders of pages."""
     return painted
+
+
+def verdict(outlier_probability: float, probability: float, thresholds: Thresholds) -> str:
+    """What is said of an image with these probabilities, to be an outlier and among the classes."""
+    p, outlier = (np.array([x], np.float32) for x in (probability, outlier_probability))
+    said = PoolPredictions(p[:, None], np.array([0]), np.array([0]), outlier, np.array([False]), np.zeros(0, np.int64))
+    (row,) = rows_of(said, [Path("image.png")], ("class",), thresholds)
+    return row.verdict
 
 
 def labels(path: Path) -> list[dict[str, str]]:

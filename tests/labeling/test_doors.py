@@ -17,23 +17,31 @@ from sala.encoders import embed_files
 from sala.labeling.embedding import embed_project
 from sala.labeling.label import label_folder
 from sala.labeling.places import Places
-from sala.labeling.predictions import Row
+from sala.labeling.predictions import REJECTED, Row
 from sala.labeling.project import open_project
-from sala.web.downloads import to_coco, to_csv, to_model, to_report
+from sala.web.downloads import to_coco, to_csv, to_label_studio, to_label_studio_config, to_model, to_report
 from sala.web.journal import Journal
 from sala.web.session import OUTLIER, Session
-from tests.helpers.painted import GREEN, RED, MeanColor, folders_painted, labels, paint, refusal, sala  # noqa: F401  (fixture)
+from tests.helpers.painted import (
+    GRAY,
+    GREEN,
+    RED,
+    MeanColor,
+    folders_painted,  # noqa: F401  (fixture)
+    labels,
+    paint,
+    paint_outliers,
+    refusal,
+    sala,
+)
 
-GRAY = (130, 130, 130)
+EXPORTS = ("--format", "label-studio", "--format", "coco")
 
 
 @pytest.fixture
 def outliers(folders: tuple[Path, Path], tmp_path: Path) -> Path:
     """A pool with gray pictures, copies and a broken file in it; and four known outliers."""
-    for i in range(10):
-        paint(folders[1] / f"gray{i}.png", GRAY, i)
-    for i in range(4):
-        paint(tmp_path / "outliers" / f"{i}.png", GRAY, 50 + i)
+    paint_outliers(folders[1], tmp_path / "outliers")
     shutil.copy(folders[0] / "red" / "0.png", folders[1] / "a copy.png")
     shutil.copy(tmp_path / "outliers" / "0.png", folders[1] / "an outlier.png")
     shutil.copy(folders[1] / "part0" / "red0.png", folders[1] / "again.png")
@@ -70,16 +78,17 @@ def test_all_doors_say_the_same(
     assert {row.path.name: row for row in result.rows()} == {row.path.name: row for row in session.result().rows()}
     assert session.project.skipped == result.skipped and len(result.skipped) == 1
     assert len({row["verdict"] for row in command.values()}) >= 3
-    _check_estimator(session, {row.path.name: row for row in result.rows()})
+    _check_estimator(session, {row.path.name: row for row in result.rows()}, precision)
 
 
-def _check_estimator(session: Session, rows: dict[str, Row]) -> None:
+def _check_estimator(session: Session, rows: dict[str, Row], precision: float) -> None:
     """On the same features, each content once."""
     project, features = session.project, session.images.features
     is_first = project.first == np.arange(len(project.items))
     known = features[(project.given == OUTLIER) & is_first]
     used = np.flatnonzero((project.given != OUTLIER) & is_first)
-    estimator = SALAClassifier().fit(features[used], project.given[used], outliers=known if len(known) else None)
+    estimator = SALAClassifier(precision=precision)
+    estimator.fit(features[used], project.given[used], outliers=known if len(known) else None)
     for k, i in enumerate(used.tolist()):
         if not project.is_pool[i]:
             continue
@@ -87,6 +96,7 @@ def _check_estimator(session: Session, rows: dict[str, Row]) -> None:
         assert project.classes[estimator.transduction_[k]] == row.label
         assert estimator.label_distributions_[k].max() == pytest.approx(row.probability, abs=1e-5)
         assert estimator.outlier_proba_[k] == pytest.approx(row.outlier_probability, abs=1e-5)
+        assert estimator.rejected_[k] == (row.verdict == REJECTED)
 
 
 def test_new_images_are_the_same_to_predict_to_the_pages_model_and_to_the_estimator(
@@ -177,7 +187,9 @@ def test_an_image_with_two_labels_in_a_file_is_refused(folders: tuple[Path, Path
 def test_the_page_has_the_other_exports_too(folders: tuple[Path, Path], tmp_path: Path) -> None:
     session = session_of(folders, None, tmp_path / "state.jsonl", 0.9)
     with closing(session):
-        sala("label", *folders, "--out", tmp_path / "out", "--encoder", "color", "--format", "coco")
+        sala("label", *folders, "--out", tmp_path / "out", "--encoder", "color", *EXPORTS)
+        assert b"".join(to_label_studio(session)) == (tmp_path / "out" / "label-studio.json").read_bytes()
+        assert b"".join(to_label_studio_config(session)) == (tmp_path / "out" / "label-studio.xml").read_bytes()
         assert b"".join(to_coco(session)) == (tmp_path / "out" / "coco.json").read_bytes()
         assert b"".join(to_report(session)) == (tmp_path / "out" / "report.html").read_bytes()
 

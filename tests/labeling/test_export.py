@@ -16,8 +16,9 @@ from sala.classifier.fit import PoolPredictions
 from sala.errors import SalaError
 from sala.labeling.export import export
 from sala.labeling.formats import FORMATS
-from sala.labeling.predictions import CONFIDENT, GIVEN, REJECTED, UNCERTAIN, UNKNOWN, Row, Thresholds, rows_of
+from sala.labeling.predictions import CONFIDENT, GIVEN, REJECTED, UNCERTAIN, UNKNOWN, Row, Thresholds
 from sala.labeling.sort import folder_name, sort_copies
+from sala.labeling.table import rows_of
 from tests.helpers.painted import BLUE, RED, paint
 
 CAT = Row(Path("/photos/my cat.png"), "cat", 0.95, "dog", 0.2, True, CONFIDENT)
@@ -45,7 +46,7 @@ def test_label_studio_is_given_no_path_that_it_would_not_serve(tmp_path: Path, m
     assert above["data"]["path"] == "../a/x.png"
 
 
-def test_label_studio_is_told_what_an_image_is_put_down_as_and_how_surely() -> None:
+def test_label_studio_is_told_what_an_image_is_put_down_as_and_how_probably() -> None:
     """A label counts as much as it is right: 0.95 among the classes times 0.8 of being of any. An outlier is an outlier."""
     cat, outliers = json.loads(written("label-studio", CAT, OUTLIER))
     (said,), (also,) = cat["predictions"], outliers["predictions"]

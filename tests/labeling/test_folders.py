@@ -93,7 +93,7 @@ def test_held_out_images_have_a_say_in_what_is_rejected(
     assert (shown.is_rejected[predicted] == (shown.outlier_probability[predicted] > 0.123)).all()
 
 
-def test_a_label_below_a_half_is_never_sure(painted: tuple[Path, Path]) -> None:
+def test_a_label_below_a_half_is_never_confident(painted: tuple[Path, Path]) -> None:
     assert label_folder(*painted, MeanColor(), precision=0.2).thresholds.confident == 0.5
     assert label_folder(*painted, MeanColor(), precision=0.7).thresholds.confident == 0.7
 

@@ -13,22 +13,16 @@ from sala.classifier.fit import LabelModel
 from sala.errors import SalaError
 from sala.labeling.label import label_folder
 from sala.labeling.predictions import Thresholds, find_thresholds
-from tests.helpers.painted import MeanColor, folders_painted, labels, paint, refusal, sala  # noqa: F401  (fixture)
-
-GRAY = (130, 130, 130)
+from tests.helpers.painted import GRAY, MeanColor, folders_painted, labels, paint, paint_outliers, refusal, sala  # noqa: F401
 
 
 @pytest.fixture
 def outliers(folders: tuple[Path, Path], tmp_path: Path) -> Path:
-    """Gray pictures are outliers: ten in the pool, and four that are known."""
-    for i in range(10):
-        paint(folders[1] / f"gray{i}.png", GRAY, i)
-    for i in range(4):
-        paint(tmp_path / "not" / "wanted" / f"{i}.png", GRAY, 50 + i)
+    paint_outliers(folders[1], tmp_path / "not" / "wanted")
     return tmp_path / "not"
 
 
-def test_what_is_like_it_is_more_surely_an_outlier_also_with_the_model_later(
+def test_what_is_like_it_is_more_probably_an_outlier_also_with_the_model_later(
     folders: tuple[Path, Path], outliers: Path, tmp_path: Path
 ) -> None:
     for out, more in (("a", ()), ("b", ("--outliers", outliers))):

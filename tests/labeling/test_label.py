@@ -15,8 +15,8 @@ from sala.classifier.fit import LabelModel
 from sala.encoders import Encoder
 from sala.labeling.export import HEADER
 from sala.labeling.label import label_folder
-from sala.labeling.predictions import CONFIDENT, REJECTED, UNCERTAIN, Thresholds, find_thresholds, verdict
-from tests.helpers.painted import RED, MeanColor, folders_painted, labels, paint, refusal, sala  # noqa: F401  (fixture)
+from sala.labeling.predictions import CONFIDENT, REJECTED, UNCERTAIN, Thresholds, find_thresholds
+from tests.helpers.painted import RED, MeanColor, folders_painted, labels, paint, refusal, sala, verdict  # noqa: F401  (fixture)
 
 
 def test_label_writes_a_row_for_each_image_of_the_pool(folders: tuple[Path, Path], tmp_path: Path) -> None:
@@ -116,14 +116,14 @@ def test_outliers_that_are_told_apart_without_doubt_are_rejected_alone() -> None
     """The share that may be wrong is not filled up: of ten images with score 0 none follows the ten with score 1."""
     none = np.repeat(np.float32([1, 0]), 10)
     thresholds = find_thresholds(none, 0.9)
-    verdicts = [verdict(float(score), 1 - float(score), thresholds) for score in none]
+    verdicts = [verdict(float(score), 1.0, thresholds) for score in none]
     assert verdicts == [REJECTED] * 10 + [CONFIDENT] * 10
 
 
-def test_a_label_is_sure_from_the_precision_on() -> None:
+def test_a_label_is_confident_from_the_precision_on() -> None:
     thresholds = Thresholds(precision=0.8, outlier=0.7, confident=0.8)
     assert verdict(0.0, 0.8, thresholds) == CONFIDENT and verdict(0.0, 0.79, thresholds) == UNCERTAIN
-    assert verdict(0.7, 0.3, thresholds) == UNCERTAIN and verdict(0.71, 0.29, thresholds) == REJECTED
+    assert verdict(0.7, 1.0, thresholds) == UNCERTAIN and verdict(0.71, 1.0, thresholds) == REJECTED
 
 
 def test_the_report_bounds_its_pictures_and_says_how_many_are_missing(

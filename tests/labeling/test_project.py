@@ -24,7 +24,8 @@ from sala.labeling.sort import sort_copies
 from sala.web.api import describe
 from sala.web.downloads import to_csv, to_zip
 from sala.web.session import CLEAR, OUTLIER, UNLABELED, Session
-from tests.helpers.pages import COLORS, HOSTILE, MeanColor, ask, draw, open_session, row_of, running
+from stress.asking import ask
+from tests.helpers.pages import COLORS, HOSTILE, MeanColor, draw, open_session, row_of, running
 
 
 def test_links_out_of_the_folders_are_never_served(folders: tuple[Path, Path], tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from sala.classifier.fit import HeldOut
-from sala.labeling.predictions import Row, Thresholds, verdict
+from sala.labeling.predictions import Row, Thresholds
 from sala.labeling.report import percent, reliability_bins, report
-from tests.helpers.painted import RED, paint
+from tests.helpers.painted import RED, paint, verdict
 
 CLASSES = ("blue", "green", "red")
 IMAGES = {  # label, runner-up, probability among the classes, outlier probability
@@ -32,9 +32,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 def labeled(folder: Path, thresholds: Thresholds, **changes: Any) -> Any:
     """What the report needs of a labeled pool."""
     rows = [
-        Row(
-            paint(folder / name, RED), label, p, second, outlier, False, verdict(outlier, p * (1 - outlier), thresholds)
-        )
+        Row(paint(folder / name, RED), label, p, second, outlier, False, verdict(outlier, p, thresholds))
         for name, (label, second, p, outlier) in IMAGES.items()
     ]
     note = {"labeled": {"blue": 3, "green": 1, "red": 2}, "encoder": {"name": "mean-color"}}

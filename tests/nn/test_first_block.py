@@ -56,7 +56,7 @@ def test_moments_of_patches_are_those_of_all_patches_at_once() -> None:
     assert_close(covariance, torch.cov(patches, correction=0), rtol=0, atol=1e-7)
 
 
-def test_the_first_block_steps_aside_where_it_must() -> None:
+def test_the_first_block_is_not_fused_where_it_cannot_be() -> None:
     x, kernel = torch.rand(2, 3, 8, 8), torch.rand(4, 3, 3, 3)
     assert kernels.is_first(x, kernel)
     assert not kernels.is_first(x.clone().requires_grad_(), kernel)  # an image that is made, not given

@@ -1,4 +1,4 @@
-"""The fused kernels against PyTorch's operations: values, gradients, statistics, and where they step aside."""
+"""The fused kernels against PyTorch's operations: values, gradients, statistics, and where they are not used."""
 
 from __future__ import annotations
 

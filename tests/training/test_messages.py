@@ -108,7 +108,7 @@ def change(run: Path, **fields: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"flavour": 3}, {"backbone": "removed"}, {"budget": {"n_episodes": 1, "patience": 3}}]
+    "fields", [{"flavor": 3}, {"backbone": "removed"}, {"budget": {"n_episodes": 1, "patience": 3}}]
 )
 def test_a_configuration_with_other_fields_is_of_another_version(fields: dict[str, object], moved: Path) -> None:
     change(moved / "run", **fields)

@@ -125,7 +125,7 @@ def test_a_state_that_was_taken_away_is_shown_for_good_and_can_be_downloaded(pag
     session, red4 = page.session, row_of(page.session, "red-4.png")
     assert page.is_hidden("#stopped")
     session.label([row_of(session, "blue-4.png")], to=OUTLIER)
-    session._journal.path.unlink()
+    session.journal.path.unlink()
     tile(page, "red-4.png").click()
     page.keyboard.press("1")
     page.wait_for_selector("#stopped:not([hidden])")

@@ -43,7 +43,7 @@ def test_enter_confirms_a_possible_outlier_and_the_next_is_in_sight(page: Any, m
     page.keyboard.press("Enter")
     settled(page, 2)
     shown = session.snapshot()
-    assert shown.given[first] == OUTLIER and (shown.n_checked, shown.n_agreed) == (2, 2)  # it was said to be an outlier
+    assert shown.given[first] == OUTLIER and (shown.n_checked, shown.n_agreed) == (2, 2)  # it was predicted an outlier
     selected = page.locator(".tile.selected").bounding_box()
     assert (
         selected is not None

@@ -19,7 +19,8 @@ from rich.console import Console
 from sala.cli.serve import serve
 from sala.errors import SalaError
 from sala.labeling.project import OUTLIER
-from tests.helpers.pages import ask, end, start
+from stress.asking import ask
+from tests.helpers.pages import end, start
 
 
 @pytest.mark.parametrize("wrong", [{"encoder": "nosuch"}, {"host": "192.0.2.1"}])

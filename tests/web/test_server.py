@@ -1,27 +1,21 @@
-"""The page's server: what it answers, what it refuses, and what it does with many or bad clients."""
+"""The page's server: what it answers, and what it refuses."""
 
 from __future__ import annotations
 
 import gzip
-import http.client
 import logging
 import socket
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from sala.errors import SalaError
-from sala.labeling.project import OUTLIER
 from sala.web.downloads import DOWNLOADS
 from sala.web.server import PageServer, check_address
 from sala.web.session import Session
-from tests.helpers.pages import ask, fail_once, running
-
-LABEL = {"do": "label", "items": [9], "to": 0}
+from stress.asking import ask
+from tests.helpers.pages import LABEL, change, fail_once, read_to_end, request, running
 
 
 def test_the_page_and_its_parts_are_served_with_strict_headers(port: int) -> None:
@@ -184,139 +178,3 @@ def test_downloads_are_attachments_and_head_computes_nothing(
     for name in DOWNLOADS:
         head = ask(port, f"/download/{name}", method="HEAD")
         assert (head.status, head.body) == (200, b"")
-
-
-# -- many clients, and bad ones
-
-
-def request(port: int, path: str, *headers: str) -> bytes:
-    return "\r\n".join([f"GET {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", *headers, "", ""]).encode()
-
-
-def change(port: int, body: Any) -> bytes:
-    content = str(body).replace("'", '"')
-    own = [f"Host: 127.0.0.1:{port}", f"Origin: http://127.0.0.1:{port}", "Content-Type: application/json"]
-    return "\r\n".join(["POST /api/act HTTP/1.1", *own, f"Content-Length: {len(content)}", "", content]).encode()
-
-
-def read_to_end(connection: socket.socket) -> bytes:
-    parts = []
-    while part := connection.recv(1 << 16):
-        parts.append(part)
-    return b"".join(parts)
-
-
-def test_a_body_on_a_get_is_no_request(port: int) -> None:
-    inner = request(port, "/no-such-page")
-    with socket.create_connection(("127.0.0.1", port)) as connection:
-        connection.sendall(request(port, "/icon.svg", f"Content-Length: {len(inner)}") + inner)
-        connection.sendall(request(port, "/icon.svg"))
-        answers = half_closed(connection)
-    assert answers.count(b"HTTP/1.1 200") == 2 and b"HTTP/1.1 404" not in answers
-
-
-def half_closed(connection: socket.socket) -> bytes:
-    connection.shutdown(socket.SHUT_WR)
-    return read_to_end(connection)
-
-
-def test_requests_on_one_connection_are_answered_in_order_also_by_a_client_that_sends_no_more(port: int) -> None:
-    with socket.create_connection(("127.0.0.1", port)) as connection:
-        connection.sendall(request(port, "/api/state") * 10 + request(port, "/no-such-page"))
-        answers = half_closed(connection)
-    assert answers.count(b"HTTP/1.1 200") == 10 and answers.rindex(b"HTTP/1.1 200") < answers.index(b"HTTP/1.1 404")
-
-
-def test_two_hundred_clients_that_connect_at_once_are_all_answered(session: Session) -> None:
-    """They connect before the server accepts the first, so that the queue has to hold them all."""
-    server = PageServer(session, port=0)
-    with ExitStack() as end:
-        clients = [end.enter_context(socket.socket()) for _ in range(200)]
-        for client in clients:
-            client.settimeout(2)  # a handshake that is dropped is tried again after 1 s, 3 s
-            client.connect(("127.0.0.1", server.port))
-        thread = threading.Thread(target=server.run, daemon=True)
-        thread.start()
-        end.callback(thread.join)
-        end.callback(server.stop)
-        for client in clients:
-            client.settimeout(None)
-            client.sendall(request(server.port, "/api/state", "Connection: close"))
-        assert all(read_to_end(client).startswith(b"HTTP/1.1 200") for client in clients)
-
-
-def test_slow_requests_are_cut_off_and_keep_nobody_waiting(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sala.web.connection.REQUEST_SECONDS", 0.5)
-    with ExitStack() as end:
-        slow = [end.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30)) for _ in range(60)]
-        parts = [b"GET / HTTP/1.1\r\nX: ", change(port, LABEL)[:-5]]
-        for i, client in enumerate(slow):
-            client.sendall(parts[i % 2])
-        assert ask(port, "/").status == 200
-        assert [read_to_end(client) for client in slow] == [b""] * 60
-
-
-def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_first_part(port: int) -> None:
-    """Nagle's algorithm and delayed acknowledgements together cost 40 ms a request on a connection that is kept."""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
-    took = []
-    for _ in range(40):
-        begun = time.perf_counter()
-        connection.request("GET", "/icon.svg")
-        connection.getresponse().read()
-        took.append(time.perf_counter() - begun)
-    connection.close()
-    assert min(took[20:]) < 0.03
-
-
-def test_a_change_is_saved_while_a_fit_runs(session: Session, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where more clients wait for the fit than there are threads."""
-    begun, may_end, fitted = threading.Event(), threading.Event(), Session._fitted
-
-    def slow(*words: Any) -> Any:
-        begun.set()
-        may_end.wait()
-        return fitted(*words)
-
-    monkeypatch.setattr(Session, "_fitted", slow)
-    with ThreadPoolExecutor(60) as clients:
-        states = [clients.submit(ask, port, "/api/state") for _ in range(60)]
-        begun.wait()
-        try:
-            for i in range(10):
-                assert ask(port, "/api/act", {"do": "label", "items": [9 + i], "to": OUTLIER}).json == {"saved": i + 1}
-            assert ask(port, "/thumb/9").status == 200
-            assert not any(state.done() for state in states)
-        finally:
-            may_end.set()
-        assert {state.result().status for state in states} == {200}
-
-
-def test_the_end_waits_for_the_fit_that_is_under_way(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that still computes while Python ends would abort it."""
-    monkeypatch.setattr("sala.web.server.LAST_ANSWERS_SECONDS", 0)
-    begun, may_end, done, fitted = threading.Event(), threading.Event(), [], Session._fitted
-
-    def slow(*words: Any) -> Any:
-        begun.set()
-        may_end.wait()
-        done.append("fit")
-        return fitted(*words)
-
-    monkeypatch.setattr(Session, "_fitted", slow)
-    server = PageServer(session, port=0)
-    running = threading.Thread(target=lambda: (server.run(), server.rest(), done.append("end")))
-    running.start()
-    with socket.create_connection(("127.0.0.1", server.port)) as client:
-        client.sendall(request(server.port, "/api/state"))
-        begun.wait()
-        server.stop()
-        server.stop()
-        time.sleep(0.5)
-        assert done == []
-        may_end.set()
-        running.join()
-    assert done == ["fit", "end"]
-    threading.Thread(target=session.snapshot, daemon=True).start()  # waits for ever
-    threading.Thread(target=server.page.map.points, daemon=True).start()
-    assert done == ["fit", "end"]

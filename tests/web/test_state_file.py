@@ -17,7 +17,8 @@ from sala.errors import SalaError
 from sala.labeling.project import OUTLIER, UNLABELED
 from sala.web.journal import Journal, NotSavedError
 from sala.web.session import Session
-from tests.helpers.pages import ask, end, open_session, running, start
+from stress.asking import ask
+from tests.helpers.pages import end, open_session, running, start
 
 
 def delete(state: Path) -> None:
@@ -50,7 +51,7 @@ FAULTS = [delete, empty, truncate, replace, append]
 def test_a_change_is_not_confirmed_once_the_file_is_not_ours(
     session: Session, fault: Callable[[Path], None], tmp_path: Path
 ) -> None:
-    state = session._journal.path
+    state = session.journal.path
     session.label([20], to=OUTLIER)
     before = state.read_bytes()
     fault(state)
@@ -75,7 +76,7 @@ def test_a_file_that_changes_while_the_disk_is_waited_for_is_not_confirmed(
 
     def slow(fd: int) -> None:
         fsync(fd)
-        fault(session._journal.path)
+        fault(session.journal.path)
 
     monkeypatch.setattr(os, "fsync", slow)
     with pytest.raises(NotSavedError):
@@ -89,10 +90,10 @@ def test_the_state_can_be_downloaded_and_taken_up_again(folders: tuple[Path, Pat
     first.label([20, 21], to=2)
     first.label([22], to=OUTLIER)
     first.undo()
-    content = first._journal.path.read_bytes()
+    content = first.journal.path.read_bytes()
     with running(first) as server:
         assert ask(server.port, "/download/state.jsonl").body == content
-        delete(first._journal.path)
+        delete(first.journal.path)
         assert ask(server.port, "/api/act", {"do": "undo"}).status == 500
         saved = ask(server.port, "/download/state.jsonl")
         assert saved.status == 200 and "attachment" in saved.headers["content-disposition"]
@@ -124,7 +125,7 @@ def test_a_second_command_is_refused_and_what_was_confirmed_is_written_beside_th
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_session_that_ends_says_where_its_changes_are(session: Session, fault: Callable[[Path], None]) -> None:
     """Also where no change was tried after the fault."""
-    journal = session._journal
+    journal = session.journal
     session.label([20], to=OUTLIER)
     before = journal.path.read_bytes()
     assert journal.where() == journal.path
@@ -145,7 +146,7 @@ def test_what_another_program_cut_is_not_lengthened_again(session: Session, monk
     """A write that fails is taken back by cutting the file, which would fill a shorter one up with zeros."""
 
     def fails(fd: int, line: bytes) -> int:
-        empty(session._journal.path)
+        empty(session.journal.path)
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as disk:
@@ -154,7 +155,7 @@ def test_what_another_program_cut_is_not_lengthened_again(session: Session, monk
             session.label([20], to=OUTLIER)
     with pytest.raises(NotSavedError):
         session.label([20], to=OUTLIER)
-    assert session._journal.path.read_bytes() == b""
+    assert session.journal.path.read_bytes() == b""
 
 
 # -- one server at a time

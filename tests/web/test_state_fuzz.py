@@ -34,7 +34,7 @@ ODD: list[Any] = [
     None, True, False, 0, -1, 3, 10**30, -(10**30), 0.5, 1e308, float("nan"), float("inf"), "", "x", "x" * 9000, "\0",
     "\udcff", [], [[]], [[[[["pool/0.png"]]]]], {}, {"do": "undo"}, ["pool/0.png", 3], "none", "clear", "undo", "folder/",
     "folder/red", "folder/../red", "added/", "added/0", "added/1", "added/-1", "added/00", "added/٣", "added/9999999999",
-    "a/b", ".", "none of these", "outlier", "none-of-these",
+    "a/b", ".", "outlier", "out lier", "Outlier",
 ]  # fmt: skip
 PROJECT = Project(
     {"labeled": Path("/nowhere/labeled"), "pool": Path("/nowhere/pool")},
