@@ -200,7 +200,7 @@ def published_numbers(evidence: Evidence) -> str | None:
         one = replace(evidence, budget=budget)
         for dataset in one.datasets:
             clauses += _gaps(one, dataset)
-    return f"against published numbers, each in its own test setting, {_listed(clauses)}" if clauses else None
+    return f"against published numbers, each in its own test setting, {'; '.join(clauses)}" if clauses else None
 
 
 def _gaps(evidence: Evidence, dataset: str) -> list[str]:

@@ -119,7 +119,10 @@ class Column:
 def columns_of(
     table: str, datasets: Sequence[str], budget: str, out: Path, n_episodes: int | None = None
 ) -> list[Column]:
-    """What there is of a table: a column for each dataset, shots and setting that has any result."""
+    """What there is of a table: a column for each dataset, shots and setting that has any result.
+
+    A table that compares scales has one where anything was run with distances as printed.
+    """
     found: dict[tuple[str, int, str], dict[str, Entry]] = {}
     bases: dict[tuple[str, int, str], dict[str, Entry]] = {}
     for cell in cells_of(table, datasets):
@@ -133,7 +136,8 @@ def columns_of(
             entry = Entry(cell, setting, _records(cell, budget, out, n_episodes))
             bases.setdefault((dataset, shots, setting), {})[variant] = entry
     columns = [Column(*key, entries, bases.get(key, {})) for key, entries in found.items()]
-    return [column for column in columns if any(entry.records for entry in column.entries.values())]
+    needed = [key for key in TABLES[table].variants if VARIANTS[key].is_printed_scale] or TABLES[table].variants
+    return [column for column in columns if any(column.entries[key].records for key in needed)]
 
 
 def _records(cell: Cell, budget: str, out: Path, n_episodes: int | None) -> tuple[Record, ...]:

@@ -46,6 +46,15 @@ def test_tables_hold_all_recorded_datasets_whichever_was_asked_for(tmp_path: Pat
     assert {cell["dataset"] for cell in json.loads((tmp_path / "table1.json").read_text())} == {"omniglot"}
 
 
+def test_scales_are_compared_where_something_was_run_as_printed(tmp_path: Path) -> None:
+    scaled, printed = (Run(Cell("tiny-tiered", 1, 0, key), "cpu", 0) for key in ("sala", "sala-printed"))
+    record_path(tmp_path, scaled).parent.mkdir()
+    content = json.loads(record_path(RESULTS, printed).read_text())
+    for run, n_columns in ((scaled, 0), (printed, 1)):
+        record_path(tmp_path, run).write_text(json.dumps({**content, "config": run.config.to_json()}))
+        assert len(columns_of("scale", ["tiny-tiered"], "cpu", tmp_path)) == n_columns
+
+
 def test_a_page_without_records_says_so(tmp_path: Path) -> None:
     assert [path.name for path in publish(tmp_path, ["omniglot"], "cpu").files] == ["report.html"]
     assert "No run is recorded yet" in (tmp_path / "report.html").read_text()
