@@ -193,9 +193,9 @@ def _a_record(folder: Path) -> tuple[str, object]:
 
 
 def _read_record(folder: Path, run: object) -> None:
-    from sala.reproduction import tables
+    from sala.reproduction import formats, tables
     from sala.reproduction.records import read_record
 
     read_record(folder, run)  # type: ignore[arg-type]
     columns = tables.columns_of("table1", ["omniglot"], "cpu", folder)
-    tables.markdown(*tables.rows_of(columns, tables.bases_of("table1", ["omniglot"], "cpu", folder)))
+    formats.markdown(*formats.rows_of(columns))

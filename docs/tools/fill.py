@@ -1,10 +1,11 @@
-"""Puts the tables of results/ into README.md and docs/results/, between the marks that name them:
+"""Puts what results/ has into README.md and docs/, between the marks that name it:
 
-    <!-- table: table1 omniglot -->
-    <!-- end -->
-    <!-- both: omniglot large -->
-    <!-- end -->
-    <!-- labeling: goals -->
+    <!-- tables: omniglot -->                  all tables on a dataset that have records; a second word is the budget
+    <!-- scales: tiny-tiered -->               the tables of distances as printed
+    <!-- summary: miniimagenet omniglot -->    accuracies of all systems, without and with distractors
+    <!-- coverage: miniimagenet -->            what is recorded, what is missing and what a run costs
+    <!-- findings: all -->                     what was learned; or only the findings named
+    <!-- labeling: goals -->                   a table of labeling results
     <!-- end -->
 
 `python docs/tools/fill.py` writes, `python docs/tools/fill.py --check` fails if a page does not show what results/ has.
@@ -14,45 +15,88 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from labeling_tables import labeling_table
 
-from sala.reproduction import tables
+from sala.reproduction import findings as learned
+from sala.reproduction import formats
+from sala.reproduction.coverage import coverage as covered
+from sala.reproduction.published import TABLES, VARIANTS
+from sala.reproduction.tables import columns_of
 
 ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")))
-MARK = re.compile(r"(<!-- table: (\w+) ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-BOTH_MARK = re.compile(r"(<!-- both: ([\w-]+) (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-LABELING_MARK = re.compile(r"(<!-- labeling: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARK = re.compile(
+    r"(<!-- (tables|scales|summary|coverage|findings|labeling): ([\w -]+?) -->\n).*?(<!-- end -->)", re.DOTALL
+)
+NOTHING = "Not yet run.\n"
 
 
-def table(name: str, dataset: str) -> str:
-    columns = tables.columns_of(name, [dataset], "cpu", ROOT / "results")
+def shown(names: Iterable[str], dataset: str, budget: str) -> str:
+    """The tables that have records, each below its title."""
+    found = {name: columns_of(name, [dataset], budget, RESULTS) for name in names}
+    parts = [
+        f"**{TABLES[name].title}** (`{name}`)\n\n{formats.markdown(*formats.rows_of(columns))}"
+        for name, columns in found.items()
+        if columns
+    ]
+    return "\n".join(parts) or NOTHING
+
+
+def tables(dataset: str, budget: str = "cpu") -> str:
+    return shown(("table1", "table2", "ablation", "tadam"), dataset, budget)
+
+
+def scales(dataset: str, budget: str = "cpu") -> str:
+    return shown(("scale", "scale-distractors"), dataset, budget)
+
+
+def summary(*datasets: str) -> str:
+    """A column for each dataset that has records, without and with distractors; SALA's published numbers last."""
+    columns = []
+    for dataset in datasets:
+        for name, words in (("table1", ""), ("table2", ", distractors")):
+            found = [c for c in columns_of(name, [dataset], "cpu", RESULTS) if c.shots == 1]
+            columns += [(learned.LABELS.get(dataset, dataset) + words, found[-1])] if found else []
     if not columns:
-        return "Not yet run.\n"
-    return tables.markdown(*tables.rows_of(columns, tables.bases_of(name, [dataset], "cpu", ROOT / "results")))
-
-
-def both(dataset: str, setting: str) -> str:
-    """Without and with distractors side by side, in one test setting."""
-    halves = []
-    for name in ("table1", "table2"):
-        columns = [c for c in tables.columns_of(name, [dataset], "cpu", ROOT / "results") if c.setting == setting]
-        halves.append(tables.rows_of(columns, tables.bases_of(name, [dataset], "cpu", ROOT / "results")))
-    header = ["method", "without distractors", *halves[0][0][2:], "with five distractor classes", *halves[1][0][2:]]
-    rest = {texts[0]: (texts, bold) for texts, bold in halves[1][1]}
+        return NOTHING
+    header = ["method", *(title for title, _ in columns)]
+    best = [column.best() for _, column in columns]
     rows = []
-    for texts, bold in halves[0][1]:
-        others, their_bold = rest[texts[0]]
-        rows.append(([*texts, *others[1:]], bold | {len(texts) - 1 + i for i in their_bold}))
-    return tables.markdown(header, rows)
+    for variant in columns[0][1].entries:
+        texts = [formats.accuracy_text(column.entries.get(variant)) for _, column in columns]
+        rows.append(([VARIANTS[variant].label, *texts], {i + 1 for i, one in enumerate(best) if one == variant}))
+    published = [column.entries["sala"].published for _, column in columns]
+    rows.append((["SALA, as published", *("-" if n is None else f"{n:.2f}" for n in published)], set()))
+    return formats.markdown(header, rows)
+
+
+def coverage(dataset: str, budget: str = "cpu") -> str:
+    found = covered(dataset, budget, RESULTS)
+    header, *rows = found.rows()
+    return found.sentence() + "\n\n" + formats.markdown(header, [(row, set()) for row in rows])
+
+
+def findings(*names: str) -> str:
+    sentences = learned.sentences(RESULTS, names=() if names == ("all",) else names)
+    return "\n".join(f"- {sentence}" for sentence in sentences or ["Not yet run."]) + "\n"
+
+
+MAKERS = {
+    "tables": tables,
+    "scales": scales,
+    "summary": summary,
+    "coverage": coverage,
+    "findings": findings,
+    "labeling": labeling_table,
+}
 
 
 def filled(text: str) -> str:
-    text = MARK.sub(lambda m: m[1] + table(m[2], m[3]) + m[4], text)
-    text = BOTH_MARK.sub(lambda m: m[1] + both(m[2], m[3]) + m[4], text)
-    return LABELING_MARK.sub(lambda m: m[1] + labeling_table(m[2]) + m[3], text)
+    return MARK.sub(lambda m: m[1] + MAKERS[m[2]](*m[3].split()) + m[4], text)
 
 
 if __name__ == "__main__":

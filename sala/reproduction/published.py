@@ -10,6 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 BASE = "soft-kmeans"  # every difference is against this variant
+# Omniglot has two test settings, and a published number is compared in its own: Ren et al.'s rows, and MetaGAN's on Ren's
+# splits, in `ren`; SALA's, with its larger unlabeled set, in `large`. Photographs have one setting for all
+PUBLISHED_SETTINGS = {
+    "ren": ("soft-kmeans", "soft-kmeans-cluster", "masked-soft-kmeans", "metagan"),
+    "large": ("sala",),
+}
+
+
+def is_measured_in(variant: str, setting: str) -> bool:
+    """Whether the published number of a variant belongs to a test setting."""
+    return setting not in PUBLISHED_SETTINGS or variant in PUBLISHED_SETTINGS[setting]
 
 
 @dataclass(frozen=True)
@@ -26,6 +37,11 @@ class Variant:
     def as_printed(self) -> Variant:
         """The same with distances as printed."""
         return replace(self, key=f"{self.key}-printed", label=f"{self.label}, as printed", is_printed_scale=True)
+
+    @property
+    def base(self) -> str:
+        """The variant that its difference is against: Soft k-Means with the same treatment of distances."""
+        return f"{BASE}-printed" if self.is_printed_scale else BASE
 
 
 VARIANTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,18 @@ from sala.episodes.sampler import fixed_sampler
 from sala.errors import SalaError, writing
 from sala.functional import class_means
 from sala.methods.sala import SALA
-from sala.reproduction import tables
+from sala.reproduction import findings, formats, tables
 from sala.reproduction.plan import Run, cells_of, protocol_of
-from sala.reproduction.published import TABLES, VARIANTS
+from sala.reproduction.published import DATASETS, TABLES, VARIANTS
+from sala.reproduction.seeds import MIN_SEEDS
 from sala.reproduction.tables import Column
+from sala.reproduction.verdicts import verdicts
 from sala.templates import plots, render
 from sala.training.config import read_config
 from sala.training.loading import load
 
 TABLE_NAMES = ("table1", "table2", "ablation", "tadam", "scale", "scale-distractors")
+DEFAULT_BUDGET = "cpu"  # its files have the plain names
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,13 @@ class Published:
 class TableSection:
     """A table of the page, in parts: one for each dataset, number of shots and test setting."""
 
-    name: str
+    name: str  # of its files
     title: str
     parts: list[TablePart]
+    sentences: list[str]
     circumstances: str
+    command: str
+    has_one_seed: bool  # whether its mark wants a note
 
 
 @dataclass(frozen=True)
@@ -67,28 +73,73 @@ class FigureSection:
 
 
 def publish(out: Path, datasets: Sequence[str], budget: str, n_episodes: int | None = None) -> Published:
-    """Write every table and figure that has records, and the page."""
+    """Write every table and figure that has records, of every budget, and the page."""
     files: list[Path] = []
     sections: list[TableSection] = []
-    sentences: list[str] = []
-    for name in TABLE_NAMES:
-        columns = tables.columns_of(name, datasets, budget, out, n_episodes)
-        if not columns:
-            continue
-        bases = tables.bases_of(name, datasets, budget, out, n_episodes)
-        header, rows = tables.rows_of(columns, bases)
-        files += [_json(out / f"{name}.json", tables.to_json(name, columns, bases))]
-        files += [_text(out / f"{name}.md", _markdown(name, columns, header, rows, budget))]
-        files += [_text(out / f"{name}.tex", tables.latex(header, rows))]
-        if name in ("table1", "table2"):
-            sentences += tables.verdicts(name, columns, bases)
-        parts = [_part(column, bases) for column in columns]
-        sections.append(TableSection(name, TABLES[name].title, parts, _circumstances(columns)))
-    figures = [figure for figure in (_curves(out, datasets, budget, n_episodes), _maps(out)) if figure is not None]
+    figures: list[FigureSection] = []
+    found = _recorded(out, datasets, budget, n_episodes)
+    for one, columns_by_table in found.items():
+        for name, columns in columns_by_table.items():
+            sections.append(_section(name, columns, one))
+            files += _write_table(out, name, columns, sections[-1])
+        if (curves := _curves(out, _datasets(columns_by_table), one, n_episodes)) is not None:
+            figures.append(replace(curves, name=_stem(curves.name, one), title=_title(curves.title, one)))
+    figures += [maps] if (maps := _maps(out)) is not None else []
     for figure in figures:
         files += _write_figure(out, figure)
-    files += [_text(out / "report.html", _page(sections, figures, sentences, datasets, budget))]
-    return Published(files, sentences)
+    learned = findings.sentences(out, next(iter(found), budget), n_episodes)
+    protocols = {one: _datasets(columns_by_table) for one, columns_by_table in found.items()}
+    files += [_text(out / "report.html", _page(sections, figures, learned, protocols))]
+    return Published(files, [sentence for section in sections for sentence in section.sentences])
+
+
+def _recorded(
+    out: Path, datasets: Sequence[str], budget: str, n_episodes: int | None
+) -> dict[str, dict[str, list[Column]]]:
+    """Budgets that have records, and the tables of each; where a length is asked for, only what is asked for."""
+    asked = {budget: tuple(datasets)}
+    known = asked if n_episodes is not None else {**DATASETS, budget: (*DATASETS[budget], *datasets)}
+    found = {}
+    for one, names in known.items():
+        unique = list(dict.fromkeys(names))
+        columns = {table: tables.columns_of(table, unique, one, out, n_episodes) for table in TABLE_NAMES}
+        found[one] = {table: some for table, some in columns.items() if some}
+    return {one: some for one, some in found.items() if some}
+
+
+def _datasets(columns_by_table: Mapping[str, Sequence[Column]]) -> list[str]:
+    return list(dict.fromkeys(column.dataset for columns in columns_by_table.values() for column in columns))
+
+
+def _stem(name: str, budget: str) -> str:
+    """The name of the files of a table or figure: the cpu budget has the plain one."""
+    return name if budget == DEFAULT_BUDGET else f"{name}-{budget}"
+
+
+def _title(title: str, budget: str) -> str:
+    return title if budget == DEFAULT_BUDGET else f"{title} (budget {budget})"
+
+
+def _section(name: str, columns: Sequence[Column], budget: str) -> TableSection:
+    sentences = verdicts(name, columns) if name in ("table1", "table2") else []
+    return TableSection(
+        name=_stem(name, budget),
+        title=_title(TABLES[name].title, budget),
+        parts=[_part(column) for column in columns],
+        sentences=sentences,
+        circumstances=_circumstances(columns),
+        command=f"sala reproduce {name} --budget {budget}",
+        has_one_seed=formats.has_one_seed(formats.rows_of(columns)[1]),
+    )
+
+
+def _write_table(out: Path, name: str, columns: Sequence[Column], section: TableSection) -> list[Path]:
+    header, rows = formats.rows_of(columns)
+    return [
+        _json(out / f"{section.name}.json", formats.to_json(name, columns)),
+        _text(out / f"{section.name}.md", _markdown(section, formats.markdown(header, rows))),
+        _text(out / f"{section.name}.tex", formats.latex(header, rows)),
+    ]
 
 
 def _write_figure(out: Path, figure: FigureSection) -> list[Path]:
@@ -114,32 +165,30 @@ def _text(path: Path, content: str) -> Path:
 def _circumstances(columns: Sequence[Column]) -> str:
     """Training episodes, machine and versions of the runs of a table, in one sentence each."""
     records = [record for column in columns for entry in column.entries.values() for record in entry.records]
-    trained = sorted({f"{record.n_trained:,} on {record.run.cell.dataset}" for record in records})
+    trained = list(dict.fromkeys(f"{record.n_trained:,} on {record.run.cell.dataset}" for record in records))
     machines = sorted({record.manifest["machine"] for record in records})
     torch_versions = sorted({record.manifest["versions"]["torch"] for record in records})
     return (
-        f"Training episodes: {', '.join(trained)}; seed 0 where no number of seeds is given. Machine: "
-        f"{', '.join(machines)}, one thread a run; torch {', '.join(torch_versions)}."
+        f"Training episodes: {', '.join(trained)}. Machine: {', '.join(machines)}, one thread a run; "
+        f"torch {', '.join(torch_versions)}."
     )
 
 
-def _markdown(name: str, columns: Sequence[Column], header: list[str], rows: list[Any], budget: str) -> str:
+def _markdown(section: TableSection, table: str) -> str:
     return (
-        f"# {TABLES[name].title}\n\n"
-        "5-way accuracy in percent on 1,000 fixed test episodes, ± the half-width of the 95 % interval over episodes. "
-        f"{_circumstances(columns)} 'Against Soft k-Means' is the paired difference on the same episodes. Bold: better "
-        "than every "
-        "other row, each paired interval excluding zero. 'Published': the SALA paper's number (with distractors TPN's "
-        "own), of "
-        "another protocol, and by how much ours differs.\n\n"
-        f"Command: `sala reproduce {name} --budget {budget}`; the command and circumstances of each run are in "
-        f"{name}.json.\n\n"
-        f"{tables.markdown(header, rows)}"
+        f"# {section.title}\n\n"
+        "5-way accuracy in percent on 1,000 fixed test episodes, ± the half-width of the 95 % interval over episodes; in "
+        f"brackets the number of trainings and the t interval over them. {section.circumstances} 'Against Soft k-Means' is "
+        "the paired difference on the same episodes and seeds. Bold: better than every other row over at least "
+        f"{MIN_SEEDS} common seeds, each interval over seeds excluding zero. 'Published': the SALA paper's number (with "
+        "distractors TPN's own), in the test setting that it belongs to, and by how much ours differs.\n\n"
+        f"Command: `{section.command}`; the command and circumstances of each run are in {section.name}.json.\n\n"
+        f"{table}" + (f"\n{formats.ONE_SEED_NOTE}\n" if section.has_one_seed else "")
     )
 
 
-def _part(column: Column, bases: Mapping[tuple[str, int, str], Any]) -> TablePart:
-    header, rows = tables.rows_of([column], dict(bases))
+def _part(column: Column) -> TablePart:
+    header, rows = formats.rows_of([column])
     shape = next(iter(column.entries.values())).cell.protocol.test[column.setting]
     return TablePart(header, [texts for texts, _ in rows], [marks for _, marks in rows], shape.describe())
 
@@ -213,22 +262,25 @@ def _maps(out: Path) -> FigureSection | None:
 def _page(
     sections: Sequence[TableSection],
     figures: Sequence[FigureSection],
-    sentences: Sequence[str],
-    datasets: Sequence[str],
-    budget: str,
+    learned: Sequence[str],
+    recorded: Mapping[str, Sequence[str]],
 ) -> str:
-    """The page; the verdicts that are not in favor of SALA stand first."""
     protocols = {
-        name: {**protocol_of(name, budget).to_json(), "budgets": {budget: asdict(PROTOCOLS[name].budget(budget))}}
+        f"{name}, budget {budget}": {
+            **protocol_of(name, budget).to_json(),
+            "budgets": {budget: asdict(PROTOCOLS[name].budget(budget))},
+        }
+        for budget, datasets in recorded.items()
         for name in datasets
     }
     return render(
         "reproduction",
         title="SALA and the systems it is compared with, under one protocol",
-        verdicts=sorted(sentences, key=lambda sentence: "is significantly better" in sentence),
+        findings=learned,
         sections=sections,
         figures=figures,
-        budget=budget,
+        one_seed_note=formats.ONE_SEED_NOTE,
+        min_seeds=MIN_SEEDS,
         protocols=json.dumps(protocols, indent=1),
         variants=list(VARIANTS.values()),
     )

@@ -1,4 +1,4 @@
-"""The paper's tables as data, the records of runs, and the tables made of them."""
+"""The paper's tables as data, and the records of runs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from sala.episodes.protocol import PROTOCOLS
 from sala.errors import SalaError
-from sala.evaluation.results import Result
 from sala.nn.backbones import Scaled
-from sala.reproduction import tables
 from sala.reproduction.plan import Cell, Run, cells_of, check_names
 from sala.reproduction.published import MODULES, TABLES, VARIANTS, WITH, WITHOUT
-from sala.reproduction.records import Record, read_record, record_path
-from sala.reproduction.tables import Column, Entry
+from sala.reproduction.records import read_record, record_path
 
 
 def test_published_numbers_are_the_papers() -> None:
@@ -62,81 +58,6 @@ def test_a_method_that_ignores_unlabeled_images_is_trained_once() -> None:
     assert protonet.trained == replace(protonet, n_distractor=0)
     assert soft.trained == soft
     assert Cell("omniglot", 1, 5, "metagan").trained.n_distractor == 5  # its generator sees them
-
-
-def result(shares: list[float], name: str = "episodes") -> Result:
-    return Result(tuple(shares), PROTOCOLS["omniglot"].test["ren"], "test", name)
-
-
-def entry(variant: str, *lists: list[float], published: float | None = None) -> Entry:
-    cell = Cell("omniglot", 1, 0, variant, published)
-    records = [
-        Record(Run(cell, "cpu", seed), {"ren": result(shares)}, [], {"machine": "m"}, "c", 1, 1)
-        for seed, shares in enumerate(lists)
-    ]
-    return Entry(cell, "ren", tuple(records))
-
-
-def test_differences_are_paired_over_common_seeds() -> None:
-    rng = np.random.default_rng(0)
-    a, b = rng.uniform(0.5, 1, (2, 50)), rng.uniform(0.5, 1, (1, 50))
-    ours, theirs = entry("sala", *a.tolist()), entry("soft-kmeans", *b.tolist())
-    difference = ours.minus(theirs)
-    assert difference is not None
-    expected = 100 * (a[0] - b[0])
-    assert difference.mean == pytest.approx(expected.mean())
-    assert difference.ci95 == pytest.approx(1.96 * expected.std(ddof=1) / np.sqrt(50))
-    interval, sd = ours.interval, ours.seed_sd
-    assert interval is not None and interval.mean == pytest.approx(100 * a.mean())
-    assert sd == pytest.approx(np.std(100 * a.mean(1), ddof=1))
-    assert entry("sala").minus(theirs) is None
-    other = Record(ours.records[0].run, {"ren": result(a[0].tolist(), "others")}, [], {}, "", 1, 1)
-    elsewhere = Entry(ours.cell, "ren", (other,))
-    with pytest.raises(SalaError, match="the same episodes"):
-        elsewhere.minus(theirs)
-
-
-def column(**variants: list[float]) -> Column:
-    return Column(
-        "omniglot", 1, "ren", {name.replace("_", "-"): entry(name.replace("_", "-"), v) for name, v in variants.items()}
-    )
-
-
-def test_bold_is_what_is_significantly_better_than_all_others() -> None:
-    noise = np.random.default_rng(1).uniform(-0.01, 0.01, 100)
-    base = np.full(100, 0.8)
-    clear = column(sala=(base + 0.1).tolist(), soft_kmeans=(base + noise).tolist(), tpn=base.tolist())
-    assert clear.best() == "sala"
-    close = column(sala=(base + 0.0001).tolist(), soft_kmeans=(base + noise).tolist(), tpn=(base - 0.1).tolist())
-    assert close.best() is None
-    assert column(sala=base.tolist()).best() is None
-    header, rows = tables.rows_of([clear], {("omniglot", 1, "ren"): clear.entries["soft-kmeans"]})
-    assert header[:2] == ["method", "omniglot 1-shot (ren)"]
-    by_name = {texts[0]: (texts, bold) for texts, bold in rows}
-    assert by_name["SALA"][1] == {1}
-    assert by_name["SALA"][0][2].startswith("+")
-    assert by_name["Soft k-Means"][0][2] == ""
-    text = tables.markdown(header, rows)
-    assert "**90.00 ± 0.00**" in text
-    latex = tables.latex(header, rows)
-    assert latex.count(r"\\") == len(rows) + 1
-    assert r"\textbf{90.00 $\pm$ 0.00}" in latex
-
-
-def test_the_verdict_is_said_either_way() -> None:
-    noise = np.random.default_rng(1).uniform(-0.05, 0.05, 100)
-    base = np.full(100, 0.9)
-    for gain, words in (
-        (0.05, "is significantly better"),
-        (0.0, "is not significantly better"),
-        (-0.05, "significantly worse"),
-    ):
-        ours = entry("sala", (base + gain + noise).tolist(), published=95.0)
-        theirs = entry("soft-kmeans", (base + noise[::-1]).tolist())
-        one = Column("omniglot", 1, "ren", {"sala": ours, "soft-kmeans": theirs})
-        (sentence,) = tables.verdicts("table1", [one], {("omniglot", 1, "ren"): theirs})
-        assert words in sentence
-        assert "the published 95.00" in sentence
 
 
 def test_a_record_of_another_protocol_is_not_taken(tmp_path: Path) -> None:
@@ -186,16 +107,6 @@ def test_a_damaged_record_is_told_in_a_sentence(tmp_path: Path, content: bytes) 
     with pytest.raises(SalaError, match=r"is damaged|is not text in UTF-8") as refusal:
         read_record(tmp_path, run)
     assert len(str(refusal.value)) < 400
-
-
-def test_nothing_is_bold_while_a_published_row_is_missing() -> None:
-    better, worse = np.full(100, 0.9).tolist(), np.full(100, 0.8).tolist()
-    variants = {"sala": entry("sala", better), "soft-kmeans": entry("soft-kmeans", worse)}
-    assert Column("omniglot", 1, "ren", variants).best() == "sala"
-    waiting = {**variants, "tpn": entry("tpn"), "masked-soft-kmeans": entry("masked-soft-kmeans", published=97.3)}
-    assert Column("omniglot", 1, "ren", waiting).best() is None
-    del waiting["masked-soft-kmeans"]
-    assert Column("omniglot", 1, "ren", waiting).best() == "sala"
 
 
 def test_printed_distances_are_rows_of_their_own_where_the_protocol_has_another_scale() -> None:

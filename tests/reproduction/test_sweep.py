@@ -60,6 +60,7 @@ def test_a_sweep_is_run_recorded_published_and_not_repeated(tmp_path: Path, glyp
     assert set(cells) == {(a, s) for a in ("sala", "soft-kmeans") for s in ("ren", "large")}
     ours, theirs = cells["sala", "ren"], cells["soft-kmeans", "ren"]
     assert ours["difference_to_soft_kmeans"]["mean"] == pytest.approx(ours["accuracy"] - theirs["accuracy"])
+    assert ours["difference_to_soft_kmeans_over_seeds"]["n"] == 1
     assert theirs["difference_to_soft_kmeans"] is None
     assert (ours["episodes_trained"], ours["test_episodes"], ours["command"]) == (3, 1_000, run.command)
     for name in ("report.html", "curve.svg", "curve.png", "tsne.svg", "tsne.png", "table1.md", "table1.tex"):
@@ -151,7 +152,9 @@ def test_the_papers_table_runs_on_files_in_their_official_layout(tmp_path: Path,
     done = subprocess.run(reproduce(tmp_path, *words), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for table, published in (("table1", 54.14), ("table2", 51.44)):
-        cells = {cell["variant"]: cell for cell in json.loads((tmp_path / "results" / f"{table}.json").read_text())}
+        cells = {
+            cell["variant"]: cell for cell in json.loads((tmp_path / "results" / f"{table}-paper.json").read_text())
+        }
         assert cells["sala"]["published"] == published
         assert cells["sala"]["shape"]["n_unlabeled"] == 20
         assert cells["sala"]["gap"] == pytest.approx(cells["sala"]["accuracy"] - published)
