@@ -65,7 +65,12 @@ def checked_class(name: str) -> str:
 
 def is_inside(path: Path, folder: Path) -> bool:
     """Whether it is that folder or in it, links followed."""
-    return path.resolve().is_relative_to(folder.resolve())
+    return real_path(path).is_relative_to(real_path(folder))
+
+
+def real_path(path: Path) -> Path:
+    """Where a path leads, links followed; links that lead in a circle are left as they are (`Path.resolve` fails there)."""
+    return Path(os.path.realpath(path))
 
 
 def image_files(root: Path, *, skip: Path | None = None) -> Iterator[tuple[Path, str | None]]:
@@ -79,7 +84,7 @@ def image_files(root: Path, *, skip: Path | None = None) -> Iterator[tuple[Path,
     left: list[tuple[Path, list[str]]] = []  # folders, each with its names that are to come, the next one last
 
     def enter(folder: Path) -> None:
-        if skip is None or folder.resolve() != skip.resolve():
+        if skip is None or real_path(folder) != real_path(skip):
             check_readable(folder)
             left.append((folder, sorted((name for name in os.listdir(folder) if not is_hidden(name)), reverse=True)))
 

@@ -171,7 +171,7 @@ def test_an_image_with_two_labels_in_a_file_is_refused(folders: tuple[Path, Path
     (tmp_path / "labels.csv").write_text(
         "path,label\npool/part0/red0.png,red\nlabeled/red/0.png,red\nlabeled/red/0.png,x\n"
     )
-    assert "in two classes" in refusal("label", folders[1], "--labels", tmp_path / "labels.csv", "--encoder", "color")
+    assert "two labels" in refusal("label", folders[1], "--labels", tmp_path / "labels.csv", "--encoder", "color")
 
 
 def test_the_page_has_the_other_exports_too(folders: tuple[Path, Path], tmp_path: Path) -> None:
