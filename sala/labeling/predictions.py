@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sala.classifier.fit import PoolPredictions
 from sala.classifier.normalize import Floats
 from sala.classifier.rejection import just_below, rejection_threshold
+from sala.data.files import open_inside
 from sala.labeling.project import OUTLIER, UNLABELED, Project
 
 CONFIDENT, UNCERTAIN, REJECTED = "confident", "uncertain", "rejected"
@@ -32,11 +33,16 @@ class Row:
     used_for_refinement: bool
     verdict: str  # CONFIDENT, UNCERTAIN, REJECTED, GIVEN or UNKNOWN
     index: int = field(default=-1, compare=False)  # of the image in its project
+    place: Path | None = field(default=None, compare=False)  # what its file must be in, links followed
 
     @property
     def confidence(self) -> float:
         """The probability that the label is right."""
         return self.probability * (1 - self.outlier_probability)
+
+    def open(self) -> BinaryIO:
+        """The image's file, unless a link leads out of its folder by now."""
+        return open_inside(self.path, self.place)
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,7 @@ class Predictions:
                 used_for_refinement=bool(self.used[i]),
                 verdict=str(verdicts[i]),
                 index=i,
+                place=project.place(i),
             )
 
     def _name(self, label: int) -> str:
