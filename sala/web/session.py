@@ -23,7 +23,7 @@ from sala.labeling.folders import checked_class
 from sala.labeling.label import LabelingResult, classify, no_predictions
 from sala.labeling.predictions import Predictions
 from sala.labeling.project import OUTLIER, UNLABELED
-from sala.web.events import MAX_CLASSES, MAX_NAME, Event, InForce, is_name
+from sala.web.events import MAX_CLASSES, MAX_NAME, Event, InForce, encoded, is_name, parsed
 from sala.web.journal import Journal
 from sala.web.replay import CLEAR, Replay, State
 
@@ -144,7 +144,7 @@ class Session:
 
     def _record(self, event: Event) -> int:
         try:
-            self._in_force.check(event)
+            self._in_force.check(parsed(encoded(event)))  # nothing is written that could not be read again
         except ValueError as error:
             raise SalaError(f"{error}; choose another --state") from None
         self._journal.append(event)  # first: what fails here has not happened
