@@ -64,6 +64,7 @@ def to_state(session: Session) -> Iterator[bytes]:
     return iter([session.saved_state()])
 
 
+STATE = "state.jsonl"
 DOWNLOADS: dict[str, tuple[Callable[[Session], Iterable[bytes]], str]] = {  # by file name, with the content type
     "labels.csv": (to_csv, "text/csv; charset=utf-8"),
     "label-studio.json": (to_label_studio, "application/json"),
@@ -71,5 +72,5 @@ DOWNLOADS: dict[str, tuple[Callable[[Session], Iterable[bytes]], str]] = {  # by
     "sorted.zip": (to_zip, "application/zip"),
     "model.safetensors": (to_model, "application/octet-stream"),
     "report.html": (to_report, "text/html; charset=utf-8"),
-    "state.jsonl": (to_state, "application/jsonl"),
+    STATE: (to_state, "application/jsonl"),
 }
