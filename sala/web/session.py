@@ -85,6 +85,7 @@ class Session:
                 raise SalaError(f"images are 0 .. {len(self.project.items) - 1}; reload the page")
             if not (0 <= to < n_classes or to in (OUTLIER, CLEAR)):
                 raise SalaError(f"classes are 0 .. {n_classes - 1}; got {to}; reload the page")
+            items = list(dict.fromkeys(items))  # each once: it is judged once
             checked = self._checked(items)
             keys = [self.project.items[i].key for i in items]
             event = {"do": "label", "items": keys, "to": self._replay.class_id(to), "checked": len(checked)}
