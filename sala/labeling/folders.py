@@ -47,6 +47,8 @@ def check_file(path: Path, option: str) -> None:
     """Refuse, before the work, a file that could not be written."""
     if path.is_dir():
         raise SalaError(f"{printable(str(path))} is a folder, and a file is wanted; choose another {option}")
+    if real_path(path).is_symlink():
+        raise SalaError(f"{printable(str(path))} is a link that leads in a circle; choose another {option}")
     check_writable(path.absolute().parent, option)
 
 

@@ -119,3 +119,11 @@ def test_rows_are_bounded_in_length_and_number(tmp_path: Path, monkeypatch: pyte
 def test_a_place_of_results_that_is_a_circle_of_links_is_refused(folders: tuple[Path, Path], tmp_path: Path) -> None:
     os.symlink("circle", tmp_path / "circle")
     assert "circle" in refusal("label", *folders, "--encoder", "color", "--out", tmp_path / "circle")
+
+
+def test_a_table_is_not_written_to_a_circle_of_links(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    sala("label", *folders, "--encoder", "color", "--out", tmp_path / "out")
+    os.symlink("new.csv", tmp_path / "new.csv")
+    model = tmp_path / "out" / "model.safetensors"
+    said = refusal("predict", model, folders[1], "--encoder", "color", "--out", tmp_path / "new.csv")
+    assert "in a circle" in said
