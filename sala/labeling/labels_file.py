@@ -10,7 +10,8 @@ from sala.errors import SalaError
 from sala.labeling.cells import from_cell
 from sala.text import printable
 
-MAX_LABELS, MAX_NAME = 200_000, 255  # rows that differ; characters of a label, as file systems allow for a folder
+MAX_LINES, MAX_LABELS = 1_000_000, 200_000  # of a file; rows with a label, each once
+MAX_NAME = 255  # characters of a label, as file systems allow for a folder
 
 
 def read_labels(path: Path) -> list[tuple[Path, str]]:
@@ -27,6 +28,10 @@ def read_labels(path: Path) -> list[tuple[Path, str]]:
     at_path, at_label = header.index("path"), header.index("label")
     found: dict[tuple[str, str], None] = {}  # each row once, in their order
     for number, row in rows:
+        if number > MAX_LINES:
+            raise SalaError(
+                f"{shown} has more than {MAX_LINES:,} lines, which is the limit; leave out those without a label"
+            )
         name, label = (row[at] if at < len(row) else "" for at in (at_path, at_label))
         if label:
             _check_row(f"{shown}, row {number},", name, label)

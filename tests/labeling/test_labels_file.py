@@ -110,6 +110,9 @@ def test_rows_are_bounded_in_length_and_number(tmp_path: Path, monkeypatch: pyte
         read_labels(place)
     place.write_text("path,label\n" + "a,b\n" * 1000)
     assert read_labels(place) == [(tmp_path / "a", "b")]
+    monkeypatch.setattr(labels_file, "MAX_LINES", 1000)
+    with pytest.raises(SalaError, match="more than 1,000 lines"):
+        read_labels(place)
     monkeypatch.setattr(labels_file, "MAX_LABELS", 10)
     place.write_text("path,label\n" + "".join(f"{i},b\n" for i in range(11)))
     with pytest.raises(SalaError, match="more than 10 labels"):
