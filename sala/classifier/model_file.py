@@ -82,8 +82,10 @@ def _tuple(values: Any, kind: str) -> tuple[float, ...]:
 
 
 def class_names(values: Any) -> tuple[str, ...]:
-    """Names of classes, if they are non-empty texts and no two are equal."""
+    """Names of classes, if they are non-empty texts that a file can hold, and no two are equal."""
     is_texts = isinstance(values, list) and all(isinstance(v, str) and v for v in values)
+    if is_texts:
+        "".join(values).encode()  # UnicodeEncodeError, a ValueError: half of a character
     if not is_texts or len(set(values)) < len(values):
         raise ValueError("class names must be texts, no two of them equal")
     return tuple(values)

@@ -29,6 +29,7 @@ from sala.text import counted, printable
 if TYPE_CHECKING:
     from sala.labeling.label import LabelingResult
     from sala.labeling.places import Places
+    from sala.web.replay import State
 
 
 def label(
@@ -92,7 +93,9 @@ def _classified(places: Places, encoder: str, precision: float, state: Path | No
     from sala.labeling.embedding import describe_encoder, embed_project
     from sala.labeling.label import classify
     from sala.labeling.project import open_project
+    from sala.web.corrections import corrected, read_changes
 
+    changes = [] if state is None else read_changes(state)
     project, network = open_project(places), open_encoder(encoder)
     with console.embedding("embedding") as progress:
         images = embed_project(
@@ -100,18 +103,22 @@ def _classified(places: Places, encoder: str, precision: float, state: Path | No
         )
     if state is None:
         return classify(images, precision=precision)
-    from sala.web.corrections import read_corrections
-
-    corrected = read_corrections(state, images.project)
-    if corrected.n_lost:
-        console.warn(
-            f"{counted(corrected.n_lost, 'label')} of {printable(str(state))} are of images that are not there now"
-        )
-    if not (corrected.given >= 0).any():
+    found = corrected(images.project, changes)
+    _tell_changes(found, state)
+    if not (found.given >= 0).any():
         raise SalaError(
             "no class has an example; label one image of each class on the page, or put one into its folder"
         )
-    return classify(images, corrected.names, corrected.given, precision=precision)
+    return classify(images, found.names, found.given, precision=precision)
+
+
+def _tell_changes(found: State, state: Path) -> None:
+    shown = printable(str(state))
+    if found.n_lost:
+        console.warn(f"of images or classes that are not there now, {shown} has {counted(found.n_lost, 'label')}")
+    for name, called in zip(found.names, found.called, strict=True):
+        if name != called:
+            console.warn(f"two classes are called {printable(called)!r}; the second is written as {printable(name)!r}")
 
 
 def _tell(result: LabelingResult, out: Path, forms: list[str]) -> None:

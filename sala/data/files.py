@@ -14,13 +14,14 @@ import zipfile
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from sala.errors import SalaError
 from sala.text import printable
 
 MAX_MEMBER_BYTES = 256 << 20  # of one image file: the most pixels that are read, in RGB, not compressed
 MAX_TEXT_BYTES = 64 << 20  # of one list, table or configuration
+MAX_ROW = 1 << 20  # characters of one row of a table
 IMAGE_SUFFIXES = {
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm",
 }  # fmt: skip
@@ -132,18 +133,31 @@ def open_regular(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
+def open_inside(path: Path, folder: Path | None) -> BinaryIO:
+    """A file, open to be read, that is in a folder, links followed. No folder is any."""
+    if folder is None:
+        return open_regular(path)
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(folder):
+        raise SalaError(f"{printable(str(path))} leads out of its folder; put a copy of the file there")
+    return open_regular(real)
+
+
 def read_bounded(path: Path, limit: int = MAX_TEXT_BYTES) -> bytes:
     """The bytes of a file that is neither a device nor larger than it has reason to be."""
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > limit:
-            raise SalaError(
-                f"{printable(str(path))} is larger than {limit >> 20} MiB, too large for its kind; get another"
-            )
+        size = _check_size(path, file, limit)
         try:
             return file.read(size + 1)
         except OSError as error:
             raise unreadable(printable(str(path)), error) from None
+
+
+def _check_size(path: Path, file: BinaryIO, limit: int) -> int:
+    size = os.fstat(file.fileno()).st_size
+    if size > limit:
+        raise SalaError(f"{printable(str(path))} is larger than {limit >> 20} MiB, too large for its kind; get another")
+    return size
 
 
 def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
@@ -155,17 +169,45 @@ def read_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
 
 
 def read_csv(path: Path) -> list[list[str]]:
-    """The non-empty lines of a CSV file, cells without blanks around them."""
+    """The non-empty rows of a CSV file, cells without blanks around them."""
+    return [row for _, row in csv_rows(path)]
+
+
+def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The non-empty rows of a CSV file, one after the other, each with the number of the line on which it ends."""
+    shown = printable(str(path))
     try:
-        lines = io.StringIO(
-            read_bounded(path).decode("utf-8-sig"), newline=""
-        )  # -sig: spreadsheets put a mark in front
-        rows = [[cell.strip() for cell in row] for row in csv.reader(lines) if row]
+        for number, row in _parsed_rows(path):
+            if any("\0" in cell for cell in row):
+                raise SalaError(f"{shown} is not a CSV file: it holds NUL bytes; get a fresh copy of it")
+            if row:
+                yield number, [cell.strip() for cell in row]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise SalaError(f"{path} is not a CSV file in UTF-8 ({error}); save it as such") from None
-    if any("\0" in cell for row in rows for cell in row):
-        raise SalaError(f"{path} is not a CSV file: it holds NUL bytes; get a fresh copy of it")
-    return rows
+        raise SalaError(f"{shown} is not a CSV file in UTF-8 ({error}); save it as such") from None
+    except OSError as error:
+        raise unreadable(shown, error) from None
+
+
+def _parsed_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    n_characters = 0  # of the row that is being read
+
+    def lines(text: TextIO) -> Iterator[str]:
+        nonlocal n_characters
+        while line := text.readline(MAX_ROW + 1):
+            n_characters += len(line)
+            if n_characters > MAX_ROW:
+                raise csv.Error(f"a row has more than {MAX_ROW:,} characters")
+            yield line
+
+    with (
+        open_regular(path) as file,
+        io.TextIOWrapper(file, "utf-8-sig", newline="") as text,
+    ):  # -sig: spreadsheets' mark
+        _check_size(path, file, MAX_TEXT_BYTES)
+        reader = csv.reader(lines(text), strict=True)  # a quote without end would swallow the rows below it
+        for row in reader:
+            n_characters = 0
+            yield reader.line_num, row
 
 
 def _slashed(name: str) -> str:

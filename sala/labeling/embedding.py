@@ -138,6 +138,8 @@ def _check_number(project: Project) -> None:
             f"there is one class only ({printable(project.classes[0])}), and nothing to tell apart; give images of another "
             f"class, or {BY_HAND}"
         )
+    if project.is_listed:
+        raise SalaError("the labels file names no class, and only outliers; add rows with the label of a class")
     loose = f" ({next(iter(project.skipped.values()))})" if project.skipped else ""
     raise SalaError(
         f"{folder} has no class folders{loose}; make one folder for each class in it, named as the class, with 1 to 10 images "

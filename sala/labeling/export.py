@@ -134,7 +134,7 @@ def to_coco(rows: Iterable[Row], classes: Sequence[str]) -> Iterator[str]:
         def images() -> Iterator[str]:
             n_annotations = 0
             for i, row in enumerate(rows, 1):
-                width, height = image_size(row.path)
+                width, height = image_size(row)
                 if row.verdict not in (REJECTED, UNKNOWN):
                     n_annotations += 1
                     annotation = {
@@ -155,10 +155,10 @@ def to_coco(rows: Iterable[Row], classes: Sequence[str]) -> Iterator[str]:
         yield "\n]}\n"
 
 
-def image_size(path: Path) -> tuple[int, int]:
+def image_size(row: Row) -> tuple[int, int]:
     """Width and height as the image is shown; only its head is read. 0, 0 where it is gone."""
     try:
-        with Image.open(path, formats=IMAGE_FORMATS) as image:
+        with row.open() as file, Image.open(file, formats=IMAGE_FORMATS) as image:
             turned = image.getexif().get(0x0112) in (5, 6, 7, 8)
             return (image.height, image.width) if turned else (image.width, image.height)
     except Exception:  # Pillow raises nearly anything; ready-made features need no image at all

@@ -47,6 +47,8 @@ def check_file(path: Path, option: str) -> None:
     """Refuse, before the work, a file that could not be written."""
     if path.is_dir():
         raise SalaError(f"{printable(str(path))} is a folder, and a file is wanted; choose another {option}")
+    if real_path(path).is_symlink():
+        raise SalaError(f"{printable(str(path))} is a link that leads in a circle; choose another {option}")
     check_writable(path.absolute().parent, option)
 
 
@@ -65,7 +67,12 @@ def checked_class(name: str) -> str:
 
 def is_inside(path: Path, folder: Path) -> bool:
     """Whether it is that folder or in it, links followed."""
-    return path.resolve().is_relative_to(folder.resolve())
+    return real_path(path).is_relative_to(real_path(folder))
+
+
+def real_path(path: Path) -> Path:
+    """Where a path leads, links followed; links that lead in a circle are left as they are (`Path.resolve` fails there)."""
+    return Path(os.path.realpath(path))
 
 
 def image_files(root: Path, *, skip: Path | None = None) -> Iterator[tuple[Path, str | None]]:
@@ -79,7 +86,7 @@ def image_files(root: Path, *, skip: Path | None = None) -> Iterator[tuple[Path,
     left: list[tuple[Path, list[str]]] = []  # folders, each with its names that are to come, the next one last
 
     def enter(folder: Path) -> None:
-        if skip is None or folder.resolve() != skip.resolve():
+        if skip is None or real_path(folder) != real_path(skip):
             check_readable(folder)
             left.append((folder, sorted((name for name in os.listdir(folder) if not is_hidden(name)), reverse=True)))
 

@@ -99,7 +99,7 @@ class LabelingResult:
 
     def rows(self) -> Iterator[Row]:
         """One row for each image of the pool."""
-        return self.predictions.rows(self.project.path, self.pool.tolist())
+        return self.predictions.rows(self.project.path, self.pool.tolist(), self.project.place)
 
     @property
     def suggestions(self) -> Ints:

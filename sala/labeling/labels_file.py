@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from sala.data.files import read_csv
+from sala.data.files import csv_rows
 from sala.errors import SalaError
 from sala.labeling.cells import from_cell
 from sala.text import printable
+
+MAX_LINES, MAX_LABELS = 1_000_000, 200_000  # of a file; rows with a label, each once
+MAX_NAME = 255  # characters of a label, as file systems allow for a folder
 
 
 def read_labels(path: Path) -> list[tuple[Path, str]]:
@@ -17,22 +21,35 @@ def read_labels(path: Path) -> list[tuple[Path, str]]:
     path is looked for from the folder of the file, then from the working directory.
     """
     shown = printable(str(path))
-    header, *rows = read_csv(path) or [[]]
+    rows = csv_rows(path)
+    _, header = next(rows, (1, []))
     if not {"path", "label"} <= set(header):
         raise SalaError(f"{shown} has no columns path and label in its first line; add the line `path,label`")
     at_path, at_label = header.index("path"), header.index("label")
-    found = []
-    for number, row in enumerate(rows, 2):
+    found: dict[tuple[str, str], None] = {}  # each row once, in their order
+    for number, row in rows:
+        if number > MAX_LINES:
+            raise SalaError(
+                f"{shown} has more than {MAX_LINES:,} lines, which is the limit; leave out those without a label"
+            )
         name, label = (row[at] if at < len(row) else "" for at in (at_path, at_label))
-        if label and not name:
-            raise SalaError(f"{shown}, row {number}, has a label and no path; add the path or remove the row")
         if label:
-            found.append((_place(Path(name), path.parent), from_cell(label)))
+            _check_row(f"{shown}, row {number},", name, label)
+            found[name, from_cell(label)] = None
+        if len(found) > MAX_LABELS:
+            raise SalaError(f"{shown} has more than {MAX_LABELS:,} labels, which is the limit; leave some rows out")
     if not found:
         raise SalaError(f"{shown} has no row with a label; add rows such as `photos/cat1.jpg,cat`")
-    return found
+    return [(_place(Path(name), path.parent), label) for name, label in found]
+
+
+def _check_row(where: str, name: str, label: str) -> None:
+    if not name:
+        raise SalaError(f"{where} has a label and no path; add the path or remove the row")
+    if len(label) > MAX_NAME:
+        raise SalaError(f"{where} has a label of {len(label)} characters, and {MAX_NAME} are the limit; shorten it")
 
 
 def _place(path: Path, folder: Path) -> Path:
     beside = folder / path
-    return beside if path.is_absolute() or beside.exists() or not path.exists() else path
+    return beside if path.is_absolute() or os.path.exists(beside) or not os.path.exists(path) else path

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sala.classifier.normalize import Floats
 from sala.classifier.rejection import rejection_threshold
+from sala.data.files import open_inside
 from sala.labeling.project import OUTLIER, UNLABELED
 
 CONFIDENT, UNCERTAIN, REJECTED = "confident", "uncertain", "rejected"
@@ -31,11 +32,16 @@ class Row:
     used_for_refinement: bool
     verdict: str  # CONFIDENT, UNCERTAIN, REJECTED, GIVEN or UNKNOWN
     index: int = field(default=-1, compare=False)  # of the image in the table
+    place: Path | None = field(default=None, compare=False)  # what its file must be in, links followed
 
     @property
     def confidence(self) -> float:
         """The probability that the label is right."""
         return self.probability * (1 - self.outlier_probability)
+
+    def open(self) -> BinaryIO:
+        """The image's file, unless a link leads out of its folder by now."""
+        return open_inside(self.path, self.place)
 
 
 @dataclass(frozen=True)
@@ -122,8 +128,13 @@ class Predictions:
         right = np.where(self.given == UNLABELED, right, 1.0)
         return float(right[among].mean()) if among.any() else 1.0
 
-    def rows(self, path_of: Callable[[int], Path], indices: Iterable[int]) -> Iterator[Row]:
-        """One row for each of the images, which `path_of` names."""
+    def rows(
+        self,
+        path_of: Callable[[int], Path],
+        indices: Iterable[int],
+        place_of: Callable[[int], Path | None] = lambda _: None,
+    ) -> Iterator[Row]:
+        """One row for each of the images: `path_of` names its file, `place_of` what that must be in."""
         verdicts = self.verdicts()
         for i in indices:
             yield Row(
@@ -135,6 +146,7 @@ class Predictions:
                 used_for_refinement=bool(self.used[i]),
                 verdict=str(verdicts[i]),
                 index=i,
+                place=place_of(i),
             )
 
     def _name(self, label: int) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
@@ -19,7 +19,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.data.files import IMAGE_SUFFIXES, MAX_MEMBER_BYTES, open_regular, unreadable
+from sala.data.files import IMAGE_SUFFIXES, MAX_MEMBER_BYTES, open_inside, unreadable
 from sala.errors import SalaError
 from sala.labeling.folders import (
     OUTLIER_NAME,
@@ -28,7 +28,7 @@ from sala.labeling.folders import (
     checked_class,
     image_files,
     is_hidden,
-    is_inside,
+    real_path,
 )
 from sala.labeling.labels_file import read_labels
 from sala.labeling.places import Places
@@ -60,6 +60,9 @@ class Project:
     items: tuple[Item, ...]
     skipped: dict[Path, str] = field(default_factory=dict)
     copies: tuple[tuple[int, ...], ...] = ()  # images of one content, the first of which counts
+    is_listed: bool = (
+        False  # labeled images were named one by one, and their root is only what their paths have in common
+    )
 
     @cached_property
     def given(self) -> NDArray[np.int64]:
@@ -83,16 +86,18 @@ class Project:
         return self.roots[item.root] / item.path
 
     def open(self, index: int) -> BinaryIO:
-        """An image's file. It is inside the folders, whatever became of its links."""
-        path = self.path(index)
-        real = Path(os.path.realpath(path))
-        if not any(real.is_relative_to(root) for root in self._real_roots):
-            raise SalaError(f"{printable(str(path))} leads out of its folder; put a copy of the file there")
-        return open_regular(real)
+        """An image's file. It is inside its folder, whatever became of its links."""
+        return open_inside(self.path(index), self.place(index))
+
+    def place(self, index: int) -> Path:
+        """What an image's file must be in, links followed: its folder, or that very file where it was named by itself."""
+        item = self.items[index]
+        root = self._real_roots[item.root]
+        return root / item.path if self.is_listed and item.root == "labeled" else root
 
     @cached_property
-    def _real_roots(self) -> list[Path]:
-        return [root.resolve() for root in self.roots.values()]
+    def _real_roots(self) -> dict[str, Path]:
+        return {name: real_path(root) for name, root in self.roots.items()}
 
     def read(self, index: int) -> bytes:
         """An image file's bytes."""
@@ -117,7 +122,8 @@ def open_project(places: Places) -> Project:
     n_labeled = sum(item.root == "labeled" for item in project.items)
     outliers = tuple(Item("outliers", name, OUTLIER) for name in names)
     items = (*project.items[:n_labeled], *outliers, *project.items[n_labeled:])
-    return Project(project.roots | {"outliers": places.outliers}, project.classes, items, project.skipped | skipped)
+    roots = project.roots | {"outliers": places.outliers}
+    return replace(project, roots=roots, items=items, skipped=project.skipped | skipped)
 
 
 def _from_folders(places: Places, labeled: Path) -> Project:
@@ -148,29 +154,48 @@ def _from_folders(places: Places, labeled: Path) -> Project:
 def _from_file(places: Places) -> Project:
     """Rows of a labels file, whose images are in the pool or elsewhere."""
     assert places.labels is not None
-    rows = read_labels(places.labels)
-    names = sorted({label for _, label in rows if label.casefold() != OUTLIER_NAME})
-    number = {checked_class(name): c for c, name in enumerate(names)} | {OUTLIER_NAME: OUTLIER}
-    in_pool: dict[str, int] = {}
-    elsewhere: list[tuple[Path, int]] = []
-    for path, label in rows:
-        given = number[label if label in number else OUTLIER_NAME]
-        if is_inside(path, places.pool):
-            in_pool[path.resolve().relative_to(places.pool.resolve()).as_posix()] = given
-        else:
-            elsewhere.append((path, given))
-    root = _common_folder([path for path, _ in elsewhere]) if elsewhere else places.pool
-    items = [Item("labeled", path.resolve().relative_to(root).as_posix(), given) for path, given in elsewhere]
+    names, given = _listed(places.labels, pool := real_path(places.pool))
+    in_pool = {path.relative_to(pool).as_posix(): c for path, c in given.items() if path.is_relative_to(pool)}
+    elsewhere = {path: c for path, c in given.items() if not path.is_relative_to(pool)}
+    root = Path(os.path.commonpath([path.parent for path in elsewhere])) if elsewhere else places.pool
+    items = [Item("labeled", path.relative_to(root).as_posix(), c) for path, c in elsewhere.items()]
     found, skipped = _image_names(places.pool)
     items += [Item("pool", name, in_pool.pop(name, UNLABELED)) for name in found]
     for name in in_pool:  # listed, and not among the images of the pool
         path = places.pool / name
         skipped.setdefault(path, f"{printable(str(path))} has a label and is no image of the pool; look at its name")
-    return Project({"labeled": root, "pool": places.pool}, tuple(names), tuple(items), skipped)
+    roots = {"labeled": root, "pool": places.pool}
+    return Project(roots, tuple(names), tuple(items), skipped, is_listed=True)
 
 
-def _common_folder(paths: Sequence[Path]) -> Path:
-    return Path(os.path.commonpath([path.resolve().parent for path in paths]))
+def _listed(labels: Path, pool: Path) -> tuple[list[str], dict[Path, int]]:
+    """The classes of a labels file, and the label of each image. A link in the pool stays one: it is followed only as those
+    are which no row names."""
+    rows = read_labels(labels)
+    names = sorted({label for _, label in rows if label.casefold() != OUTLIER_NAME})
+    _check_differ(labels, names)
+    number = {checked_class(name): c for c, name in enumerate(names)}
+    given: dict[Path, int] = {}
+    for path, label in rows:
+        place = real_path(path.parent) / path.name
+        c, place = number.get(label, OUTLIER), place if place.is_relative_to(pool) else real_path(path)
+        if (other := given.setdefault(place, c)) != c:
+            both = " and ".join(repr(OUTLIER_NAME if i == OUTLIER else printable(names[i])) for i in (other, c))
+            raise SalaError(
+                f"{printable(str(labels))} gives {printable(str(path))} two labels, {both}; keep the row that is right"
+            )
+    return names, given
+
+
+def _check_differ(labels: Path, names: Sequence[str]) -> None:
+    """Two spellings are two classes only by mistake, and would share a folder on many systems."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if (other := seen.setdefault(name.casefold(), name)) != name:
+            raise SalaError(
+                f"{printable(str(labels))} has labels that differ in upper and lower case alone, {printable(other)!r} and "
+                f"{printable(name)!r}; spell them alike"
+            )
 
 
 def _image_names(root: Path, skip: Path | None = None) -> tuple[list[str], dict[Path, str]]:

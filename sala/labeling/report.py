@@ -14,7 +14,6 @@ from scipy.stats import binomtest
 from sala.atomic import write_atomically
 from sala.classifier.fit import HeldOut
 from sala.data import images
-from sala.data.files import open_regular
 from sala.errors import SalaError
 from sala.labeling.folders import as_text
 from sala.labeling.label import LabelingResult
@@ -123,7 +122,7 @@ def _picture(row: Row, lines: Sequence[str]) -> Picture:
         f"{path}\n{label} {row.probability:.1%} among the classes, then {printable(row.runner_up) or '-'}\n"
         f"outlier probability {row.outlier_probability:.1%}"
     )
-    return Picture(thumbnail(row.path), COLORS[row.verdict], lines, printable(as_text(row.path.name)), title)
+    return Picture(thumbnail(row), COLORS[row.verdict], lines, printable(as_text(row.path.name)), title)
 
 
 def _confidence_lines(row: Row) -> list[str]:
@@ -149,10 +148,10 @@ def percent(share: float) -> str:
     return f"{int(100 * share)}%" if share < 0.99 else "> 99%"
 
 
-def thumbnail(path: Path) -> str:
+def thumbnail(row: Row) -> str:
     """Return a small JPEG as a data URI; a blank image where the file is gone or unreadable."""
     try:
-        with open_regular(path) as file:
+        with row.open() as file:
             image = images.thumbnail(file, "", side=THUMBNAIL)
     except (SalaError, OSError):
         return BLANK

@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from sala.errors import SalaError
 from sala.web.api import StateAnswer, act, describe_items, describe_map, to_json
-from sala.web.downloads import DOWNLOADS
+from sala.web.downloads import DOWNLOADS, STATE
 from sala.web.journal import NotSavedError
 from sala.web.security import Guard, Refusal, Security
 from sala.web.session import Session
@@ -51,6 +51,7 @@ class Page:
         self._state, self._static = StateAnswer(session, self.run_id), static_files()
         # Each kind of work has threads of its own, so that no fit and no slow image keeps a correction waiting.
         self._saving, self._fitting, self._mapping, self._decoding = map(CapacityLimiter, (8, 1, 1, 4))
+        self._downloading = CapacityLimiter(2)  # those that wait for a turn cost no memory, and do not delay the end
 
     def app(self, guard: Guard) -> Security:
         """Return the ASGI app, behind the access rules."""
@@ -107,7 +108,8 @@ class Page:
         name = request.scope["path"].rpartition("/")[2]
         blocks, kind = DOWNLOADS[name]
         is_head = request.method == "HEAD"  # then nothing is computed
-        content = [] if is_head else await to_thread.run_sync(blocks, self.session)
+        turn = self._saving if name == STATE else self._downloading  # what was saved waits for nothing
+        content = [] if is_head else await in_thread(turn, partial(blocks, self.session))
         return StreamingResponse(content, 200, {"Content-Disposition": f'attachment; filename="{name}"'}, kind)
 
     async def _answer(self, request: Request, content: bytes, kind: str) -> Response:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 from sala.errors import SalaError
 from sala.labeling.project import Project
 from sala.text import printable
+from sala.web.events import Event
 from sala.web.journal import Journal
 from sala.web.replay import Replay, State
 
 
-def read_corrections(path: Path, project: Project) -> State:
-    """The names of classes, and the label of each image of the project, as a state file has them."""
+def read_changes(path: Path) -> list[Event]:
+    """The changes that a state file holds, which needs no images: what is wrong with it is told before the work."""
     if not path.exists():
         raise SalaError(f"there is no state {printable(str(path))}; `sala serve` writes one beside the pool")
+    if path.is_file() and not path.stat().st_size:
+        raise SalaError(f"{printable(str(path))} is empty, and no state; give the one that `sala serve` wrote")
     with closing(Journal(path)) as journal:
-        return Replay(project).state(journal.events)
+        return journal.events
+
+
+def corrected(project: Project, changes: Sequence[Event]) -> State:
+    """The names of classes, and the label of each image of the project, after all changes."""
+    return Replay(project).state(changes)

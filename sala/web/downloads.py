@@ -61,7 +61,8 @@ def _blocks(texts: Iterable[str]) -> Iterator[bytes]:
 
 def _rows(session: Session) -> Iterator[Row]:
     """Of the pool, as they are now."""
-    return session.snapshot().rows(session.project.path, np.flatnonzero(session.project.is_pool).tolist())
+    project = session.project
+    return session.snapshot().rows(project.path, np.flatnonzero(project.is_pool).tolist(), project.place)
 
 
 def to_state(session: Session) -> Iterator[bytes]:
@@ -69,6 +70,7 @@ def to_state(session: Session) -> Iterator[bytes]:
     return iter([session.saved_state()])
 
 
+STATE = "state.jsonl"
 DOWNLOADS: dict[str, tuple[Callable[[Session], Iterable[bytes]], str]] = {  # by file name, with the content type
     "labels.csv": (to_csv, "text/csv; charset=utf-8"),
     "label-studio.json": (to_label_studio, "application/json"),
@@ -77,5 +79,5 @@ DOWNLOADS: dict[str, tuple[Callable[[Session], Iterable[bytes]], str]] = {  # by
     "sorted.zip": (to_zip, "application/zip"),
     "model.safetensors": (to_model, "application/octet-stream"),
     "report.html": (to_report, "text/html; charset=utf-8"),
-    "state.jsonl": (to_state, "application/jsonl"),
+    STATE: (to_state, "application/jsonl"),
 }

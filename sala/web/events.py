@@ -6,8 +6,8 @@
     {"do": "rename", "class": "added/0", "name": "barn owl"}
     {"do": "undo"}
 
-A class is `folder/NAME`, or `added/K` for the class of the K-th `add` in force. A label may also be `outlier` or `clear`.
-An image is `pool/PATH`, `labeled/PATH` or `outliers/PATH`.
+A class is `folder/NAME`, of a class folder or a labels file, or `added/K` for the class of the K-th `add` in force. A label
+may also be `outlier` or `clear`. An image is `pool/PATH`, `labeled/PATH` or `outliers/PATH`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Event = dict[str, Any]
 KIND, FORMAT = "sala-labels", 2
 HEADER: Event = {"kind": KIND, "format": FORMAT}
 MAX_CLASSES, MAX_NAME = 500, 80
-MAX_KEY, MAX_FOLDER = 8192, 255  # characters: what file systems allow, and more
+MAX_KEY, MAX_FOLDER = 8192, 6 * 255  # characters: what file systems allow, a byte that is no UTF-8 as six
 MAX_LINE, MAX_EVENTS = 32 << 20, 1_000_000  # bytes of a line, events in force
 
 
@@ -76,7 +76,7 @@ def is_class(value: Any) -> bool:
     if not isinstance(value, str):
         return False
     if value.startswith("folder/"):
-        return 0 < len(value) - len("folder/") <= MAX_FOLDER and "/" not in value[len("folder/") :]
+        return 0 < len(value) - len("folder/") <= MAX_FOLDER  # with slashes too: a labels file may have any name
     return re.fullmatch(r"added/(0|[1-9][0-9]{0,2})", value) is not None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,20 @@ Ints = NDArray[np.int64]
 class State:
     """The classes and the given labels at one version."""
 
-    names: list[str]
+    called: list[str]  # as folders and changes have it: two may be called the same
     given: Ints  # [n]: a class, OUTLIER or UNLABELED
     n_checked: int = 0  # images that had a prediction when the user labeled them
     n_agreed: int = 0  # of these, the prediction was the user's label
     n_lost: int = 0  # labels of images or classes that are no longer there
+
+    @property
+    def names(self) -> list[str]:
+        """One for each class, all different: a folder may be made later with the name of a class that was added or renamed."""
+        found: dict[str, None] = {}
+        for name in self.called:
+            numbered = (f"{name} ({n})" for n in count(2))
+            found[name if name not in found else next(other for other in numbered if other not in found)] = None
+        return list(found)
 
 
 class Replay:
@@ -48,7 +58,7 @@ class Replay:
 
     def after(self, state: State, event: Event) -> State:
         """Return the state after one more event; the given one is not changed."""
-        state = replace(state, names=list(state.names), given=state.given.copy())
+        state = replace(state, called=list(state.called), given=state.given.copy())
         self._apply(state, event)
         return state
 
@@ -61,11 +71,11 @@ class Replay:
 
     def _apply(self, state: State, event: Event) -> None:
         if event["do"] == "add":
-            state.names.append(event["name"])
+            state.called.append(event["name"])
         elif event["do"] == "rename":
             number = self._class_number(event["class"])
             if number is not None:
-                state.names[number] = event["name"]
+                state.called[number] = event["name"]
         else:
             self._apply_label(state, event, self._class_number(event["to"]))
 

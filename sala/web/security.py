@@ -119,7 +119,7 @@ class Guard:
             name, port = (parts.hostname or "").lower(), parts.port or 80
         except ValueError:
             return False
-        if port != self.port or parts.username is not None or parts.path:
+        if port != self.port or parts.username is not None or parts.path or parts.query or parts.fragment:
             return False
         if name in {"localhost", self.host.lower()} or (self.token is None and is_loopback(name)):
             return True

@@ -23,7 +23,7 @@ from sala.labeling.folders import checked_class
 from sala.labeling.label import LabelingResult, classify, no_predictions
 from sala.labeling.predictions import Predictions
 from sala.labeling.project import OUTLIER, UNLABELED
-from sala.web.events import MAX_CLASSES, MAX_NAME, Event, InForce, is_name
+from sala.web.events import MAX_CLASSES, MAX_NAME, Event, InForce, encoded, is_name, parsed
 from sala.web.journal import Journal
 from sala.web.replay import CLEAR, Replay, State
 
@@ -85,6 +85,7 @@ class Session:
                 raise SalaError(f"images are 0 .. {len(self.project.items) - 1}; reload the page")
             if not (0 <= to < n_classes or to in (OUTLIER, CLEAR)):
                 raise SalaError(f"classes are 0 .. {n_classes - 1}; got {to}; reload the page")
+            items = list(dict.fromkeys(items))  # each once: it is judged once
             checked = self._checked(items)
             keys = [self.project.items[i].key for i in items]
             event = {"do": "label", "items": keys, "to": self._replay.class_id(to), "checked": len(checked)}
@@ -144,7 +145,7 @@ class Session:
 
     def _record(self, event: Event) -> int:
         try:
-            self._in_force.check(event)
+            self._in_force.check(parsed(encoded(event)))  # nothing is written that could not be read again
         except ValueError as error:
             raise SalaError(f"{error}; choose another --state") from None
         self.journal.append(event)  # first: what fails here has not happened

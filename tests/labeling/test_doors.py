@@ -181,7 +181,7 @@ def test_an_image_with_two_labels_in_a_file_is_refused(folders: tuple[Path, Path
     (tmp_path / "labels.csv").write_text(
         "path,label\npool/part0/red0.png,red\nlabeled/red/0.png,red\nlabeled/red/0.png,x\n"
     )
-    assert "in two classes" in refusal("label", folders[1], "--labels", tmp_path / "labels.csv", "--encoder", "color")
+    assert "two labels" in refusal("label", folders[1], "--labels", tmp_path / "labels.csv", "--encoder", "color")
 
 
 def test_the_page_has_the_other_exports_too(folders: tuple[Path, Path], tmp_path: Path) -> None:
@@ -199,3 +199,16 @@ def test_the_old_name_of_the_option_still_works(folders: tuple[Path, Path], outl
         sala("label", *folders, "--out", tmp_path / name, "--encoder", "color", name, outliers)
     assert labels(tmp_path / "--outliers" / "labels.csv") == labels(tmp_path / "--junk" / "labels.csv")
     assert "--junk" not in sala("label", "--help").stdout
+
+
+def test_a_state_that_cannot_be_used_is_refused_before_the_work(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sala.labeling.embedding.embed_project", None)
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "other.jsonl").write_text("path,label\n")
+    for name in ("empty.jsonl", "other.jsonl", "nowhere.jsonl"):
+        assert name in refusal("label", *folders, "--encoder", "color", "--state", tmp_path / name)
+    with closing(Journal(tmp_path / "open.jsonl")):
+        assert "open in another" in refusal("label", *folders, "--encoder", "color", "--state", tmp_path / "open.jsonl")
+    assert (tmp_path / "empty.jsonl").read_bytes() == b""

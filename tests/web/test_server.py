@@ -48,7 +48,16 @@ def test_every_answer_has_the_headers(session: Session, port: int, monkeypatch: 
 
 
 def test_another_host_is_refused(port: int) -> None:
-    for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", f"a@127.0.0.1:{port}"):
+    for host in (
+        "evil.example",
+        f"evil.example:{port}",
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "",
+        f"a@127.0.0.1:{port}",
+        f"127.0.0.1:{port}#a",
+        f"127.0.0.1:{port}?a",
+    ):
         assert ask(port, "/api/state", Host=host).status == 403
         assert ask(port, "/api/act", {"do": "undo"}, Host=host).status == 403
     assert ask(port, "/", Host=f"localhost:{port}").status == 200

@@ -151,6 +151,9 @@ def test_a_prediction_is_judged_once(session: Session) -> None:
         session.label([red], to=to)
         shown = session.snapshot()
         assert (shown.n_checked, shown.n_agreed) == counts
+    session.label([row_of(session, "red-1.png")] * 3, to=1)
+    assert session.snapshot().n_checked == 2
+    session.undo()
     session.label([0], to=1)  # an example, by its folder
     assert session.snapshot().n_checked == 1
 
