@@ -63,7 +63,8 @@ COMMANDS = {
     ),
     "serve": (
         "serve",
-        "Label a pool of images in the browser, from a few examples of each class. Every click is saved and fits anew.",
+        "Label a pool of images in the browser, from a few examples of each class. "
+        "Every correction is saved and fits the classifier again.",
     ),
     "data": ("data", "Look at, prepare and download datasets."),
 }
