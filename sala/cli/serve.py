@@ -42,8 +42,7 @@ def serve(
     precision: Precision = 0.9,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
-    """Label a pool of images in the browser, from a few examples of each class. Every correction is saved
-    and fits the classifier again.
+    """Label a pool of images in the browser, from a few examples of each class. Each correction is saved and used at once.
 
     The page downloads labels, model and report as `sala label` writes them; `sala label --state FILE` labels with what was
     corrected here.
