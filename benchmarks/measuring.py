@@ -155,7 +155,7 @@ def random_store(size: int, channels: int, *, n_classes: int = 24, n_images: int
 
 
 def feature_task(shape: EpisodeShape, d: int, n_tasks: int) -> Task:
-    """A batch of tasks of random embeddings, with squared distances of about 1: a class's radius in Soft k-Means+Cluster."""
+    """A batch of tasks of random embeddings; squared distances are about 1, the class radius of Soft k-Means+Cluster."""
     n = shape.n_way
     scale = (6 / d) ** 0.5  # the mean squared difference of two uniform numbers is 1/6
     sizes = (n * shape.n_shot, (n + shape.n_distractor) * shape.n_unlabeled, n * shape.n_query)

@@ -63,7 +63,7 @@ COMMANDS = {
     ),
     "serve": (
         "serve",
-        "Label a pool of images in the browser, from a few examples of each class. Every click is saved and fits anew.",
+        "Label a pool of images in the browser, from a few examples of each class. Each correction is saved and used at once.",
     ),
     "data": ("data", "Look at, prepare and download datasets."),
 }

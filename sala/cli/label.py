@@ -160,9 +160,9 @@ def _counts(result: LabelingResult) -> Table:
 
 def _tell_oddities(result: LabelingResult) -> None:
     said = result.predictions
-    if n := int((said.is_uncertain & (said.outlier_probability > 0.5) & result.project.is_pool).sum()):
+    if n := int((said.is_uncertain & said.is_likely_outlier & result.project.is_pool).sum()):
         console.err.print(
-            f"uncertain images that are more probably outliers, but not probably enough to be rejected: {n:,} "
+            f"uncertain images that are more probably outliers than their class, but not rejected: {n:,} "
             "(--outliers with some of them, or a lower --precision, rejects more)"
         )
     if not len(result.pool):

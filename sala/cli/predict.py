@@ -29,7 +29,10 @@ def predict(
     images: Annotated[list[str], typer.Argument(help="Files, folders, or - for a list of paths on stdin, one a line.")],
     out: Annotated[Path | None, typer.Option(help="Write to this file; stdout by default.")] = None,
     encoder: Annotated[
-        str | None, typer.Option(help="Where the encoder of the model is now, if not where it was.")
+        str | None,
+        typer.Option(
+            help="The encoder that the model was made with; only asked for if it is a file or a run of yours."
+        ),
     ] = None,
     form: Format = "csv",
     null: Annotated[
@@ -39,7 +42,7 @@ def predict(
 ) -> None:
     """Label new images with a model of `sala label`: one or a million, in the same memory.
 
-    Files that cannot be read are told on stderr, a line each.
+    Files that cannot be read are named on stderr, a line each.
 
     Example: `find photos -name '*.jpg' | sala predict out/model.safetensors - --out new.csv`
     """

@@ -33,7 +33,8 @@ def serve(
         str, typer.Option(help="Another interface than loopback; the address then has a token.")
     ] = "127.0.0.1",
     state: Annotated[
-        Path | None, typer.Option(help="Where each click is saved.", show_default="POOL.sala.jsonl beside the pool")
+        Path | None,
+        typer.Option(help="Where each correction is saved.", show_default="POOL.sala.jsonl beside the pool"),
     ] = None,
     encoder: Encoder = "lite0",
     labels: Labels = None,
@@ -41,7 +42,7 @@ def serve(
     precision: Precision = 0.9,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
 ) -> None:
-    """Label a pool of images in the browser, from a few examples of each class. Every click is saved and fits anew.
+    """Label a pool of images in the browser, from a few examples of each class. Each correction is saved and used at once.
 
     The page downloads labels, model and report as `sala label` writes them; `sala label --state FILE` labels with what was
     corrected here.
@@ -108,7 +109,7 @@ def _tell(session: Session, place: Path) -> None:
     if session.n_events:
         console.err.print(f"going on with {counted(session.n_events, 'change')} from {place}", markup=False)
     else:
-        console.err.print(f"each click is saved in {place}", markup=False)
+        console.err.print(f"each correction is saved in {place}", markup=False)
 
 
 def _serve_until_asked(server: PageServer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from threading import Lock
 
 import numpy as np
 import torch
@@ -26,15 +27,26 @@ class LiteEncoder:
         path = lite_weights(name)
         self.identity = f"{name}-{file_hash(path)[:16]}"
         # channels last: twice as fast on a CPU
-        network = load_lite(name, path).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.network = traced(network, self._input(np.zeros((1, self.image_size, self.image_size, 3), np.uint8)))
+        self._plain = load_lite(name, path).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._traced: Callable[[Tensor], Tensor] | None = None
+        self._tracing = Lock()
+
+    @property
+    def network(self) -> Callable[[Tensor], Tensor]:
+        """The network, traced at its first use: where all features are cached, nobody waits for it."""
+        with self._tracing:
+            if self._traced is None:
+                example = np.zeros((1, self.image_size, self.image_size, 3), np.uint8)
+                self._traced = traced(self._plain, self._input(example))
+            return self._traced
 
     @torch.inference_mode()
     def embed(self, images: Images) -> Features:
         if not len(images):
             return np.empty((0, N_FEATURES), np.float32)
         parts = (self._input(images[i : i + self.batch_size]) for i in range(0, len(images), self.batch_size))
-        features: Features = torch.cat([self.network(part) for part in parts]).numpy()
+        network = self.network
+        features: Features = torch.cat([network(part) for part in parts]).numpy()
         return features
 
     def _input(self, images: Images) -> Tensor:
@@ -47,6 +59,6 @@ def traced(network: nn.Module, example: Tensor) -> Callable[[Tensor], Tensor]:
     """The network as one call: workers then do not wait for each other between its layers, as Python's threads do."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of sizes that become constants, as they are; newer PyTorch calls tracing old
-        trace = torch.jit.trace(network, example)  # type: ignore[no-untyped-call]
+        trace = torch.jit.trace(network, example, check_trace=False)  # type: ignore[no-untyped-call]
         frozen: Callable[[Tensor], Tensor] = torch.jit.freeze(trace)
     return frozen

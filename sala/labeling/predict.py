@@ -63,7 +63,9 @@ def encoder_of(model: LabelModel, which: str | None = None) -> Encoder:
         noted = model.note["encoder"]
         named, identity = str(noted["which"]), str(noted["identity"])
     except (KeyError, TypeError):
-        raise SalaError("the model does not tell its encoder; make it with `sala label`") from None
+        raise SalaError(
+            "the model does not tell its encoder, so it takes features only; make a model for images with `sala label`"
+        ) from None
     if which is None and not is_ours(named):  # the model may come from anyone, and what it names be anything
         raise SalaError(
             f"the model was made with the encoder {printable(named)}; if you trust it, name it with --encoder"

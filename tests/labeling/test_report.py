@@ -124,7 +124,7 @@ def test_the_table_counts_labeled_confident_uncertain_and_rejected_images(page: 
         ["blue", "3", "3", "1", "2", "82%"],
         ["green", "1", "1", "0", "1", "38%"],
         ["red", "2", "0", "0", "0", "-"],
-        ["outliers", "", "2", "", "", ""],
+        ["rejected", "", "2", "", "", ""],
     ]
     assert "6 images, 1 has a confident label, 3 are uncertain and 2 were rejected" in page.text[""]
 
