@@ -8,6 +8,7 @@ from sala.functional.distances import squared_distances
 from sala.functional.prototypes import class_means, one_hot, weighted_means
 from sala.functional.refinement import refine, refine_steps
 from sala.functional.selection import PseudoLabels, nearest, ramp_weight, selection_size
+from sala.functional.swap import swapped
 from sala.functional.unit import unit_length
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "refine_steps",
     "selection_size",
     "squared_distances",
+    "swapped",
     "unit_length",
     "weighted_means",
 ]

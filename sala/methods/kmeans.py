@@ -40,6 +40,8 @@ class SoftKMeans(Method):
         Whether the gradient passes through the assignments.
     n_refinement_steps : int, default 1
         Steps of soft k-means, each with assignments from the prototypes before it. The paper takes one.
+    swap : bool, default False
+        Whether the loss is the mean of two, the second with support and queries exchanged (no paper does so).
 
     Examples
     --------
@@ -53,10 +55,10 @@ class SoftKMeans(Method):
     paper = "Ren et al., ICLR 2018"
     batched = True
 
-    def __init__(self, backbone: Backbone, *, flow: bool = False, n_refinement_steps: int = 1):
+    def __init__(self, backbone: Backbone, *, flow: bool = False, n_refinement_steps: int = 1, swap: bool = False):
         super().__init__(backbone)
         at_least(1, n_refinement_steps, "the number of refinement steps n_refinement_steps")
-        self.flow, self.n_refinement_steps = flow, n_refinement_steps
+        self.flow, self.n_refinement_steps, self.swap = flow, n_refinement_steps, swap
 
     def logits(self, task: Task) -> Tensor:
         return -squared_distances(task.query, refine(task, self.assignments(task)))
@@ -92,6 +94,8 @@ class SemiInference(SoftKMeans):
         From images to embeddings; `sala.Identity` for ready-made features.
     n_refinement_steps : int, default 1
         Steps of soft k-means at test, each with assignments from the prototypes before it. The paper takes one.
+    swap : bool, default False
+        Whether the loss is the mean of two, the second with support and queries exchanged (no paper does so).
 
     Examples
     --------
@@ -105,8 +109,8 @@ class SemiInference(SoftKMeans):
     batched = True
     trains_on_unlabeled = False
 
-    def __init__(self, backbone: Backbone, *, n_refinement_steps: int = 1):
-        super().__init__(backbone, n_refinement_steps=n_refinement_steps)
+    def __init__(self, backbone: Backbone, *, n_refinement_steps: int = 1, swap: bool = False):
+        super().__init__(backbone, n_refinement_steps=n_refinement_steps, swap=swap)
 
 
 class SoftKMeansCluster(Method):
@@ -142,6 +146,8 @@ class SoftKMeansCluster(Method):
         Where the distractor cluster starts.
     n_refinement_steps : int, default 1
         Steps of soft k-means, in each of which all N + 1 centers move. The paper takes one.
+    swap : bool, default False
+        Whether the loss is the mean of two, the second with support and queries exchanged (no paper does so).
 
     Examples
     --------
@@ -163,6 +169,7 @@ class SoftKMeansCluster(Method):
         distractor_radius: float = 100.0,  # at the beginning; released code
         center: Literal["origin", "data"] = "origin",  # where the distractor cluster starts; paper and released code
         n_refinement_steps: int = 1,
+        swap: bool = False,
     ):
         super().__init__(backbone)
         at_least(1, n_refinement_steps, "the number of refinement steps n_refinement_steps")
@@ -171,7 +178,7 @@ class SoftKMeansCluster(Method):
         if center not in ("origin", "data"):
             raise SalaError(f"center is origin or data; got {center!r}")
         self.form, self.center, self._is_warned = form, center, False
-        self.n_refinement_steps = n_refinement_steps
+        self.n_refinement_steps, self.swap = n_refinement_steps, swap
         self.n_extra = 1 if form == "released" else 0
         self.log_radius = nn.Parameter(torch.tensor(math.log(distractor_radius)))
 

@@ -35,6 +35,8 @@ class MaskedSoftKMeans(Method):
         Whether the mask enters twice, as in the released code.
     n_refinement_steps : int, default 1
         Steps, each with assignments and mask from the prototypes before it. The paper takes one.
+    swap : bool, default False
+        Whether the loss is the mean of two, the second with support and queries exchanged (no paper does so).
 
     Examples
     --------
@@ -48,10 +50,12 @@ class MaskedSoftKMeans(Method):
     paper = "Ren et al., ICLR 2018"
     batched = True
 
-    def __init__(self, backbone: Backbone, *, squared_mask: bool = False, n_refinement_steps: int = 1):
+    def __init__(
+        self, backbone: Backbone, *, squared_mask: bool = False, n_refinement_steps: int = 1, swap: bool = False
+    ):
         super().__init__(backbone)
         at_least(1, n_refinement_steps, "the number of refinement steps n_refinement_steps")
-        self.squared_mask, self.n_refinement_steps = squared_mask, n_refinement_steps
+        self.squared_mask, self.n_refinement_steps, self.swap = squared_mask, n_refinement_steps, swap
         self.border = nn.Sequential(nn.Linear(5, 20), nn.Tanh(), nn.Linear(20, 3))
         for name, parameter in self.border.named_parameters():
             if name.endswith("bias"):

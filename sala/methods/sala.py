@@ -70,6 +70,8 @@ class SALA(Method):
     n_refinement_steps : int, default 1
         How often steps 3 to 6 are taken: assignments and selection each time from the prototypes before it, a always from
         the initial ones. The paper takes one.
+    swap : bool, default False
+        Whether the loss is the mean of two, the second with support and queries exchanged (no paper does so).
 
     Examples
     --------
@@ -98,6 +100,7 @@ class SALA(Method):
         rounding: Literal["floor", "ceil", "at-least-one"] = "floor",
         flow: bool = True,
         n_refinement_steps: int = 1,
+        swap: bool = False,
     ):
         super().__init__(backbone)
         at_least(1, n_refinement_steps, "the number of refinement steps n_refinement_steps")
@@ -107,7 +110,8 @@ class SALA(Method):
             raise SalaError(f"hidden must be at least 1 and ramp between 0 and 1; got {width} and {ramp:g}")
         self.metric = MetricNetwork(d, width, weights, context) if metric else None
         self.selection, self.eta, self.ramp, self.rounding = selection, eta, ramp, rounding
-        self.recompute, self.flow, self.n_refinement_steps = recompute, flow, n_refinement_steps
+        self.recompute, self.flow = recompute, flow
+        self.n_refinement_steps, self.swap = n_refinement_steps, swap
 
     def logits(self, task: Task) -> Tensor:
         return self._answers(task)[0]

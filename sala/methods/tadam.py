@@ -46,6 +46,9 @@ class TADAM(Method):
         Metric scaling alone, or with an embedding conditioned on the task.
     n_refinement_steps : int, default 1
         Steps of soft k-means, each with assignments from the prototypes before it. The SALA paper takes one.
+    swap : bool, default False
+        Whether the loss is the mean of two, the second with support and queries exchanged (no paper does so). Of
+        variant A alone: the embeddings of B depend on the support.
 
     Examples
     --------
@@ -59,13 +62,24 @@ class TADAM(Method):
     paper = "Oreshkin et al., NeurIPS 2018"
     batched = True
 
-    def __init__(self, backbone: Backbone, *, variant: Literal["A", "B"] = "A", n_refinement_steps: int = 1):
+    def __init__(
+        self,
+        backbone: Backbone,
+        *,
+        variant: Literal["A", "B"] = "A",
+        n_refinement_steps: int = 1,
+        swap: bool = False,
+    ):
         super().__init__(backbone)
         at_least(1, n_refinement_steps, "the number of refinement steps n_refinement_steps")
-        self.variant, self.n_refinement_steps = variant, n_refinement_steps
+        self.variant, self.n_refinement_steps, self.swap = variant, n_refinement_steps, swap
         self.log_scale = nn.Parameter(torch.zeros(()))
         self.embeds_per_task = variant == "B"
         if variant == "B":
+            if swap:
+                raise SalaError(
+                    "swap needs embeddings that do not depend on the support; got variant B; use A, or swap=false"
+                )
             if not backbone.film_widths:
                 raise SalaError(f"variant B conditions conv4, and {type(backbone).__name__} takes no conditions; use A")
             self.conditions = TaskConditions(backbone.out_dim, backbone.film_widths)

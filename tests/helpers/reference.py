@@ -194,6 +194,23 @@ def numeric_gradient(function: Callable[[list[Vector]], float], x: list[Vector],
     return gradient
 
 
+def swapped(
+    support: list[Vector], labels: list[int], query: list[Vector], query_labels: list[int]
+) -> tuple[list[Vector], list[int], list[Vector], list[int]]:
+    """The first queries of each class, as many as it has shots, for the support; the support before the other queries."""
+    wanted = {c: labels.count(c) for c in labels}
+    first, rest = [], []
+    for x, y in zip(query, query_labels, strict=True):
+        (first if wanted[y] > 0 else rest).append((x, y))
+        wanted[y] -= 1
+    asked = [*zip(support, labels, strict=True), *rest]
+    return [x for x, _ in first], [y for _, y in first], [x for x, _ in asked], [y for _, y in asked]
+
+
+def mean_cross_entropy(scores: list[Vector], labels: list[int]) -> float:
+    return sum(log_sum_exp(row) - row[y] for row, y in zip(scores, labels, strict=True)) / len(labels)
+
+
 def propagation_graph(embeddings: list[Vector], sigmas: Vector, k: int) -> list[Vector]:
     """Liu et al., eqs. 2 and 3: S of the graph of k nearest neighbors, a point being its own neighbor."""
     n = len(embeddings)
