@@ -212,3 +212,19 @@ def test_the_long_budget_has_more_unlabeled_images_and_anneals_deeper() -> None:
     assert (config.budget.n_episodes, config.budget.n_validation_episodes) == (100_000, 600)
     assert config.protocol.train.n_unlabeled == 15
     assert 5e-6 < config.protocol.learning_rate / 2**config.protocol.n_halvings < 2e-5
+
+
+def test_options_beyond_the_paper_are_rows_of_a_table_of_their_own() -> None:
+    spec = TABLES["beyond"]
+    assert not spec.published
+    assert (spec.n_distractor, spec.shots) == (0, (1,))
+    assert {"protonet", "soft-kmeans", "masked-soft-kmeans", "sala"} <= set(spec.variants)
+    for key in spec.variants:
+        variant = VARIANTS[key]
+        plain = Run(Cell("omniglot", 1, 0, variant.method), "cpu", 0).config
+        run = Run(Cell("omniglot", 1, 0, key), "cpu", 0)
+        assert run.config == replace(plain, options=variant.options)  # the same protocol and budget
+        assert run.command.split()[2] == ("beyond" if variant.options else "table1")
+        options = {"n_refinement_steps": int(key[-7])} if key.endswith("-steps") else {"swap": True}
+        assert variant.options == (options if key != variant.method else {})
+        assert (f"{key}-printed" in VARIANTS) == (key == variant.method)
