@@ -72,6 +72,6 @@ def _check_enough(n_shot: Tensor, n_query: Tensor) -> None:
     if bool((lacks := n_query < n_shot).any()):
         shots, queries = (int(counts[lacks][0]) for counts in (n_shot, n_query))
         raise SalaError(
-            f"swap needs at least as many queries as shots in each class; got {queries} of {shots} in one; draw more "
+            f"swap needs at least as many queries as shots in each class; one has {queries} and {shots}; draw more "
             "queries, or set swap=false"
         )

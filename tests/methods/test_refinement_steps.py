@@ -218,7 +218,7 @@ def test_without_unlabeled_images_further_steps_change_nothing(name: str) -> Non
 
 @every_refining
 def test_pseudo_labels_are_those_of_the_last_step(name: str) -> None:
-    """Which is one that starts where all others ended: as if the support were the prototypes of two steps."""
+    """`answers` and `pseudo_labels` agree, and are not those of the first step."""
     task, method = random_task(shots=1, n_unlabeled=8), prepared(name, 3)
     logits, labels = method.answers(task)
     first = prepared(name, 1).pseudo_labels(task)
