@@ -6,8 +6,9 @@ parameter or knows a method. Methods, the classifier of user images and tests ma
 
 from sala.functional.distances import squared_distances
 from sala.functional.prototypes import class_means, one_hot, weighted_means
-from sala.functional.refinement import refine
+from sala.functional.refinement import refine, refine_steps
 from sala.functional.selection import PseudoLabels, nearest, ramp_weight, selection_size
+from sala.functional.swap import swapped
 from sala.functional.unit import unit_length
 
 __all__ = [
@@ -17,8 +18,10 @@ __all__ = [
     "one_hot",
     "ramp_weight",
     "refine",
+    "refine_steps",
     "selection_size",
     "squared_distances",
+    "swapped",
     "unit_length",
     "weighted_means",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -39,3 +41,22 @@ def refine(task: Task, weights: Tensor) -> Tensor:  # weights [..., M, k] -> [..
     embeddings = torch.cat([task.support, task.unlabeled], -2)
     assigned = one_hot(task.labels, task.n_way, like=task.support)
     return weighted_means(embeddings, torch.cat([assigned, weights], -2))
+
+
+def refine_steps(
+    task: Task, prototypes: Tensor, weights_of: Callable[[Tensor], Tensor], n_steps: int
+) -> Tensor:  # prototypes [..., k, d], weights_of [..., k, d] -> [..., M, k]
+    """Prototypes after n steps, each with the weights of the prototypes before it. The support stays labeled throughout.
+
+    Examples
+    --------
+    >>> import sala
+    >>> task = sala.make_task(support=[[0.0], [10.0]], labels=[0, 1], query=[[4.0]], unlabeled=[[2.0]])
+    >>> first_class = torch.tensor([[1.0, 0.0]])
+    >>> refine_steps(task, torch.tensor([[0.0], [10.0]]), lambda prototypes: first_class, n_steps=2)
+    tensor([[ 1.],
+            [10.]])
+    """
+    for _ in range(n_steps):
+        prototypes = refine(task, weights_of(prototypes))
+    return prototypes

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sala.episodes import checks
 from sala.episodes.task import Task
 from sala.errors import SalaError
-from sala.functional import PseudoLabels
+from sala.functional import PseudoLabels, swapped
 from sala.methods.entry import guard
 from sala.nn.backbones import Backbone, Identity
 
@@ -53,6 +53,7 @@ class Method(nn.Module):
     # Not inherited: a subclass with functions of its own is compared unless it says so itself
     batched: ClassVar[bool | None] = None
 
+    swap: bool = False  # whether the loss is the mean of two: the second with support and queries exchanged
     mixed_precision: bool = False  # set by the run: bfloat16 in the backbone
     progress: float = 1.0  # of the training, in (0, 1]; set by the loop, read in training mode only
     selection_share: float = 1.0  # M0 / M, from the protocol; read by methods that select
@@ -88,7 +89,17 @@ class Method(nn.Module):
 
     def loss(self, task: Task, query_labels: Tensor, player: str = "classifier") -> Tensor:
         """What `player` minimizes on a task of images: the mean cross-entropy of the queries."""
+        if self.swap:
+            return self._loss_of_both(self.embed(task), query_labels)
         return cross_entropy(checked_logits(self.classify(task), task, self), query_labels)
+
+    def _loss_of_both(self, embedded: Task, query_labels: Tensor) -> Tensor:
+        """The mean of the losses of an embedded task and of the same with support and queries exchanged."""
+        first, second = (
+            cross_entropy(checked_logits(self.logits(task), task, self), labels)
+            for task, labels in ((embedded, query_labels), swapped(embedded, query_labels))
+        )
+        return (first + second) / 2
 
     def _check_images(self, task: Task, *_: Any, **__: Any) -> None:
         """Refuse a task whose images do not fit the backbone."""

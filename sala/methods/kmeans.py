@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from sala.episodes.task import Task
-from sala.errors import SalaError
-from sala.functional import PseudoLabels, class_means, one_hot, refine, squared_distances
+from sala.errors import SalaError, at_least
+from sala.functional import PseudoLabels, class_means, one_hot, refine, refine_steps, squared_distances
 from sala.methods.base import Method
 from sala.nn.backbones import Backbone
 
@@ -37,6 +38,10 @@ class SoftKMeans(Method):
         From images to embeddings; `sala.Identity` for ready-made features.
     flow : bool, default False
         Whether the gradient passes through the assignments.
+    n_refinement_steps : int, default 1
+        Steps of soft k-means, each with assignments from the prototypes before it. The paper takes one.
+    swap : bool, default False
+        Whether the loss is the mean of two, the second with support and queries exchanged (no paper does so).
 
     Examples
     --------
@@ -50,17 +55,23 @@ class SoftKMeans(Method):
     paper = "Ren et al., ICLR 2018"
     batched = True
 
-    def __init__(self, backbone: Backbone, *, flow: bool = False):
+    def __init__(self, backbone: Backbone, *, flow: bool = False, n_refinement_steps: int = 1, swap: bool = False):
         super().__init__(backbone)
-        self.flow = flow
+        at_least(1, n_refinement_steps, "the number of refinement steps n_refinement_steps")
+        self.flow, self.n_refinement_steps, self.swap = flow, n_refinement_steps, swap
 
     def logits(self, task: Task) -> Tensor:
         return -squared_distances(task.query, refine(task, self.assignments(task)))
 
     def assignments(self, task: Task) -> Tensor:  # -> [..., M, n_way]
-        """z_jc = softmax_c(-||g(x_j) - p_c||^2)"""
+        """z of the last refinement step."""
         prototypes = class_means(task.support, task.labels, task.n_way)
-        z = (-squared_distances(task.unlabeled, prototypes)).softmax(-1)
+        soft_labels = partial(self.soft_labels, task.unlabeled)
+        return soft_labels(refine_steps(task, prototypes, soft_labels, self.n_refinement_steps - 1))
+
+    def soft_labels(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:  # [..., n, d], [..., k, d] -> [..., n, k]
+        """z_jc = softmax_c(-||g(x_j) - p_c||^2)"""
+        z = (-squared_distances(embeddings, prototypes)).softmax(-1)
         return z if self.flow else z.detach()
 
     def pseudo_labels(self, task: Task) -> PseudoLabels:
@@ -81,6 +92,10 @@ class SemiInference(SoftKMeans):
     ----------
     backbone : Backbone
         From images to embeddings; `sala.Identity` for ready-made features.
+    n_refinement_steps : int, default 1
+        Steps of soft k-means at test, each with assignments from the prototypes before it. The paper takes one.
+    swap : bool, default False
+        Whether the loss is the mean of two, the second with support and queries exchanged (no paper does so).
 
     Examples
     --------
@@ -94,8 +109,8 @@ class SemiInference(SoftKMeans):
     batched = True
     trains_on_unlabeled = False
 
-    def __init__(self, backbone: Backbone):
-        super().__init__(backbone)
+    def __init__(self, backbone: Backbone, *, n_refinement_steps: int = 1, swap: bool = False):
+        super().__init__(backbone, n_refinement_steps=n_refinement_steps, swap=swap)
 
 
 class SoftKMeansCluster(Method):
@@ -129,6 +144,10 @@ class SoftKMeansCluster(Method):
         The radius of the distractor cluster at the beginning (released code).
     center : {"origin", "data"}, default "origin"
         Where the distractor cluster starts.
+    n_refinement_steps : int, default 1
+        Steps of soft k-means, in each of which all N + 1 centers move. The paper takes one.
+    swap : bool, default False
+        Whether the loss is the mean of two, the second with support and queries exchanged (no paper does so).
 
     Examples
     --------
@@ -149,13 +168,17 @@ class SoftKMeansCluster(Method):
         form: Literal["released", "paper"] = "released",
         distractor_radius: float = 100.0,  # at the beginning; released code
         center: Literal["origin", "data"] = "origin",  # where the distractor cluster starts; paper and released code
+        n_refinement_steps: int = 1,
+        swap: bool = False,
     ):
         super().__init__(backbone)
+        at_least(1, n_refinement_steps, "the number of refinement steps n_refinement_steps")
         if not distractor_radius > 0:
             raise SalaError(f"distractor_radius must be above 0; got {distractor_radius:g}")
         if center not in ("origin", "data"):
             raise SalaError(f"center is origin or data; got {center!r}")
         self.form, self.center, self._is_warned = form, center, False
+        self.n_refinement_steps, self.swap = n_refinement_steps, swap
         self.n_extra = 1 if form == "released" else 0
         self.log_radius = nn.Parameter(torch.tensor(math.log(distractor_radius)))
 
@@ -179,21 +202,17 @@ class SoftKMeansCluster(Method):
         return replace(task, **parts)
 
     def centers(self, task: Task) -> Tensor:  # -> [..., n_way + 1, d]
-        """All centers of a centered task after one step. The last has no support, and stays at the origin if there is nothing
-        unlabeled."""
-        z = self.cluster_scores(task).softmax(-1)
-        assigned = one_hot(task.labels, task.n_way + 1, like=task.support)
-        weights = torch.cat([assigned, z], -2)
-        total = weights.sum(-2)[..., None]
-        embeddings = torch.cat([task.support, task.unlabeled], -2)
-        # as good as nothing in a cluster is nothing: the gradient of a quotient squares its denominator
-        return weights.transpose(-2, -1) @ embeddings / total.where(total > 1e-12, 1)
+        """All centers of a centered task after the last step."""
+        return moved_centers(task, self.cluster_scores(task).softmax(-1))
 
     def cluster_scores(self, task: Task) -> Tensor:  # -> [..., M, n_way + 1]
-        """L_c of the unlabeled images, for all N + 1 clusters before the step."""
+        """L_c of the unlabeled images, for all N + 1 clusters before the last step."""
         prototypes = class_means(task.support, task.labels, task.n_way)
         origin = torch.zeros_like(prototypes[..., :1, :])
-        return self.log_densities(task.unlabeled, torch.cat([prototypes, origin], -2))
+        scores = self.log_densities(task.unlabeled, torch.cat([prototypes, origin], -2))
+        for _ in range(self.n_refinement_steps - 1):
+            scores = self.log_densities(task.unlabeled, moved_centers(task, scores.softmax(-1)))
+        return scores
 
     def log_densities(
         self, embeddings: Tensor, centers: Tensor, log_radius: float | None = None
@@ -225,3 +244,13 @@ class SoftKMeansCluster(Method):
                 'origin, center="data"',
                 stacklevel=2,
             )
+
+
+def moved_centers(task: Task, z: Tensor) -> Tensor:  # z [..., M, n_way + 1] -> [..., n_way + 1, d]
+    """All centers after one step. The last has no support, and stays at the origin if there is nothing unlabeled."""
+    assigned = one_hot(task.labels, task.n_way + 1, like=task.support)
+    weights = torch.cat([assigned, z], -2)
+    total = weights.sum(-2)[..., None]
+    embeddings = torch.cat([task.support, task.unlabeled], -2)
+    # as good as nothing in a cluster is nothing: the gradient of a quotient squares its denominator
+    return weights.transpose(-2, -1) @ embeddings / total.where(total > 1e-12, 1)

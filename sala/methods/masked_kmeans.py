@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from sala.episodes.task import Task
-from sala.functional import PseudoLabels, class_means, refine, squared_distances
+from sala.errors import at_least
+from sala.functional import PseudoLabels, class_means, refine, refine_steps, squared_distances
 from sala.methods.base import Method
 from sala.nn.backbones import Backbone
 
@@ -22,8 +23,9 @@ class MaskedSoftKMeans(Method):
     4. w_jc = softmax_c(-D_jc) m_jc
 
     Deviations: the mask enters once, as printed; the released code multiplies it in twice, `squared_mask=True`
-    (test_the_released_mask_is_the_square). The MLP's second output, a change of the threshold from one refinement to the
-    next, has no effect with the one refinement of the paper; it is kept so that the network is 5-20-3.
+    (test_the_released_mask_is_the_square). The MLP's second output, in the released code a change of the threshold from one
+    refinement to the next, is not used, with `n_refinement_steps` above 1 neither: statistics, threshold and mask of each
+    step come from the distances of that step alone. It is kept so that the network is 5-20-3.
 
     Parameters
     ----------
@@ -31,6 +33,10 @@ class MaskedSoftKMeans(Method):
         From images to embeddings; `sala.Identity` for ready-made features.
     squared_mask : bool, default False
         Whether the mask enters twice, as in the released code.
+    n_refinement_steps : int, default 1
+        Steps, each with assignments and mask from the prototypes before it. The paper takes one.
+    swap : bool, default False
+        Whether the loss is the mean of two, the second with support and queries exchanged (no paper does so).
 
     Examples
     --------
@@ -44,9 +50,12 @@ class MaskedSoftKMeans(Method):
     paper = "Ren et al., ICLR 2018"
     batched = True
 
-    def __init__(self, backbone: Backbone, *, squared_mask: bool = False):
+    def __init__(
+        self, backbone: Backbone, *, squared_mask: bool = False, n_refinement_steps: int = 1, swap: bool = False
+    ):
         super().__init__(backbone)
-        self.squared_mask = squared_mask
+        at_least(1, n_refinement_steps, "the number of refinement steps n_refinement_steps")
+        self.squared_mask, self.n_refinement_steps, self.swap = squared_mask, n_refinement_steps, swap
         self.border = nn.Sequential(nn.Linear(5, 20), nn.Tanh(), nn.Linear(20, 3))
         for name, parameter in self.border.named_parameters():
             if name.endswith("bias"):
@@ -55,13 +64,21 @@ class MaskedSoftKMeans(Method):
                 nn.init.trunc_normal_(parameter, std=0.01, a=-0.02, b=0.02)
 
     def logits(self, task: Task) -> Tensor:
-        z, mask = self.assignments(task)
-        return -squared_distances(task.query, refine(task, z * (mask.square() if self.squared_mask else mask)))
+        return -squared_distances(task.query, refine(task, self._weights(*self.assignments(task))))
 
     def assignments(self, task: Task) -> tuple[Tensor, Tensor]:  # -> [..., M, n_way] twice
-        """z and the mask of the unlabeled images."""
-        distances = squared_distances(task.unlabeled, class_means(task.support, task.labels, task.n_way))
-        return (-distances).softmax(-1), self.mask(distances)
+        """z and the mask of the unlabeled images, of the last refinement step."""
+
+        def assigned(prototypes: Tensor) -> tuple[Tensor, Tensor]:
+            distances = squared_distances(task.unlabeled, prototypes)
+            return (-distances).softmax(-1), self.mask(distances)
+
+        prototypes = class_means(task.support, task.labels, task.n_way)
+        n_before = self.n_refinement_steps - 1
+        return assigned(refine_steps(task, prototypes, lambda p: self._weights(*assigned(p)), n_before))
+
+    def _weights(self, z: Tensor, mask: Tensor) -> Tensor:
+        return z * (mask.square() if self.squared_mask else mask)
 
     def mask(self, distances: Tensor) -> Tensor:  # [..., M, k] -> [..., M, k]
         """m_jc = sigmoid(gamma_c (beta_c - d_jc)), steps 1 to 3."""

@@ -7,6 +7,7 @@ from torch import Tensor
 from sala.episodes.task import Task
 from sala.functional import class_means, squared_distances
 from sala.methods.base import Method
+from sala.nn.backbones import Backbone
 
 
 class ProtoNet(Method):
@@ -20,6 +21,8 @@ class ProtoNet(Method):
     ----------
     backbone : Backbone
         From images to embeddings; `sala.Identity` for ready-made features.
+    swap : bool, default False
+        Whether the loss is the mean of two, the second with support and queries exchanged (no paper does so).
 
     Examples
     --------
@@ -33,6 +36,10 @@ class ProtoNet(Method):
     paper = "Snell et al., NeurIPS 2017"
     batched = True
     trains_on_unlabeled = tests_on_unlabeled = False
+
+    def __init__(self, backbone: Backbone, *, swap: bool = False):
+        super().__init__(backbone)
+        self.swap = swap
 
     def logits(self, task: Task) -> Tensor:
         prototypes = class_means(task.support, task.labels, task.n_way)  # eq. 1

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from sala.episodes.task import Task
-from sala.errors import SalaError
+from sala.errors import SalaError, at_least
 from sala.functional import (
     PseudoLabels,
     class_means,
     nearest,
     ramp_weight,
     refine,
+    refine_steps,
     selection_size,
     squared_distances,
 )
@@ -66,6 +67,11 @@ class SALA(Method):
         Of the number n of selected images.
     flow : bool, default True
         Whether the gradient passes through p.
+    n_refinement_steps : int, default 1
+        How often steps 3 to 6 are taken: assignments and selection each time from the prototypes before it, a always from
+        the initial ones. The paper takes one.
+    swap : bool, default False
+        Whether the loss is the mean of two, the second with support and queries exchanged (no paper does so).
 
     Examples
     --------
@@ -93,8 +99,11 @@ class SALA(Method):
         ramp: float = 1.0,
         rounding: Literal["floor", "ceil", "at-least-one"] = "floor",
         flow: bool = True,
+        n_refinement_steps: int = 1,
+        swap: bool = False,
     ):
         super().__init__(backbone)
+        at_least(1, n_refinement_steps, "the number of refinement steps n_refinement_steps")
         d = backbone.out_dim
         width = max(1, min(800, d // 2)) if hidden is None else hidden
         if width < 1 or not 0 <= ramp <= 1:
@@ -102,13 +111,14 @@ class SALA(Method):
         self.metric = MetricNetwork(d, width, weights, context) if metric else None
         self.selection, self.eta, self.ramp, self.rounding = selection, eta, ramp, rounding
         self.recompute, self.flow = recompute, flow
+        self.n_refinement_steps, self.swap = n_refinement_steps, swap
 
     def logits(self, task: Task) -> Tensor:
         return self._answers(task)[0]
 
     def pseudo_labels(self, task: Task) -> PseudoLabels:
         prototypes = class_means(task.support, task.labels, task.n_way)
-        return self._pseudo_labels(task, prototypes, self._weights(prototypes))
+        return self._last_pseudo_labels(task, prototypes, self._weights(prototypes))
 
     def answers(self, task: Task) -> tuple[Tensor, PseudoLabels]:
         return self._answers(task)
@@ -116,8 +126,8 @@ class SALA(Method):
     def _answers(self, task: Task) -> tuple[Tensor, PseudoLabels]:
         prototypes = class_means(task.support, task.labels, task.n_way)  # eq. 1
         weights = self._weights(prototypes)
-        labels = self._pseudo_labels(task, prototypes, weights)
-        refined = refine(task, labels.probabilities * labels.selected[..., None])  # eq. 10
+        labels = self._last_pseudo_labels(task, prototypes, weights)
+        refined = refine(task, _shares(labels))  # eq. 10
         if self.recompute:
             weights = self._weights(refined)
         return -squared_distances(task.query, refined, weights), labels  # eq. 11
@@ -132,6 +142,14 @@ class SALA(Method):
     def _weights(self, prototypes: Tensor) -> Tensor | None:
         return None if self.metric is None else self.metric(prototypes)
 
+    def _last_pseudo_labels(self, task: Task, prototypes: Tensor, weights: Tensor | None) -> PseudoLabels:
+        """Those of the last refinement step, from the initial prototypes and their weights a."""
+
+        def shares(c: Tensor) -> Tensor:
+            return _shares(self._pseudo_labels(task, c, weights))
+
+        return self._pseudo_labels(task, refine_steps(task, prototypes, shares, self.n_refinement_steps - 1), weights)
+
     def _pseudo_labels(self, task: Task, prototypes: Tensor, weights: Tensor | None) -> PseudoLabels:
         distances = squared_distances(task.unlabeled, prototypes, weights)  # eq. 4
         p = (-distances).softmax(-1)  # eq. 5
@@ -143,6 +161,11 @@ class SALA(Method):
         if self.metric is None:
             return {}
         return self.metric.diagnostics(class_means(task.support, task.labels, task.n_way))
+
+
+def _shares(labels: PseudoLabels) -> Tensor:  # -> [..., M, n_way]
+    """p of the selected images, 0 of the others."""
+    return labels.probabilities * labels.selected[..., None]
 
 
 class MetricNetwork(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import torch
@@ -9,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sala.episodes.task import Task
-from sala.errors import SalaError
-from sala.functional import PseudoLabels, class_means, refine, squared_distances
+from sala.errors import SalaError, at_least
+from sala.functional import PseudoLabels, class_means, refine, refine_steps, squared_distances
 from sala.methods.base import Method, in_unit_range, map_task
 from sala.nn.backbones import Backbone, Film, running_statistics
 
@@ -43,6 +44,11 @@ class TADAM(Method):
         From images to embeddings; `sala.Identity` for ready-made features.
     variant : {"A", "B"}, default "A"
         Metric scaling alone, or with an embedding conditioned on the task.
+    n_refinement_steps : int, default 1
+        Steps of soft k-means, each with assignments from the prototypes before it. The SALA paper takes one.
+    swap : bool, default False
+        Whether the loss is the mean of two, the second with support and queries exchanged (no paper does so). Of
+        variant A alone: the embeddings of B depend on the support.
 
     Examples
     --------
@@ -56,12 +62,24 @@ class TADAM(Method):
     paper = "Oreshkin et al., NeurIPS 2018"
     batched = True
 
-    def __init__(self, backbone: Backbone, *, variant: Literal["A", "B"] = "A"):
+    def __init__(
+        self,
+        backbone: Backbone,
+        *,
+        variant: Literal["A", "B"] = "A",
+        n_refinement_steps: int = 1,
+        swap: bool = False,
+    ):
         super().__init__(backbone)
-        self.variant = variant
+        at_least(1, n_refinement_steps, "the number of refinement steps n_refinement_steps")
+        self.variant, self.n_refinement_steps, self.swap = variant, n_refinement_steps, swap
         self.log_scale = nn.Parameter(torch.zeros(()))
         self.embeds_per_task = variant == "B"
         if variant == "B":
+            if swap:
+                raise SalaError(
+                    "swap needs embeddings that do not depend on the support; got variant B; use A, or swap=false"
+                )
             if not backbone.film_widths:
                 raise SalaError(f"variant B conditions conv4, and {type(backbone).__name__} takes no conditions; use A")
             self.conditions = TaskConditions(backbone.out_dim, backbone.film_widths)
@@ -74,9 +92,14 @@ class TADAM(Method):
         return self.log_scale.exp() * squared_distances(embeddings, prototypes)
 
     def assignments(self, task: Task) -> Tensor:  # -> [..., M, n_way]
-        """Soft assignments of the unlabeled images under the scaled metric."""
+        """Soft assignments of the unlabeled images under the scaled metric, of the last refinement step."""
         prototypes = class_means(task.support, task.labels, task.n_way)
-        return (-self.distances(task.unlabeled, prototypes)).softmax(-1)
+        soft_labels = partial(self.soft_labels, task.unlabeled)
+        return soft_labels(refine_steps(task, prototypes, soft_labels, self.n_refinement_steps - 1))
+
+    def soft_labels(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:  # [..., n, d], [..., k, d] -> [..., n, k]
+        """softmax_c(-a ||g(x) - p_c||^2)"""
+        return (-self.distances(embeddings, prototypes)).softmax(-1)
 
     def embed(self, task: Task) -> Task:
         if self.variant == "A" or (self.training and task.labels.ndim > 1):

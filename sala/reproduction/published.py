@@ -72,6 +72,28 @@ SYSTEMS = (
     "sala",
 )  # fmt: skip
 VARIANTS |= {variant.key: variant for variant in [VARIANTS[key].as_printed for key in VARIANTS]}
+VARIANTS |= {  # after that: options beyond the papers have no distances as printed
+    variant.key: variant
+    for variant in (
+        Variant("protonet-swap", "ProtoNet, support and query swapped", "protonet", {"swap": True}),
+        Variant("soft-kmeans-2-steps", "Soft k-Means, 2 refinement steps", "soft-kmeans", {"n_refinement_steps": 2}),
+        Variant("soft-kmeans-3-steps", "Soft k-Means, 3 refinement steps", "soft-kmeans", {"n_refinement_steps": 3}),
+        Variant("soft-kmeans-swap", "Soft k-Means, support and query swapped", "soft-kmeans", {"swap": True}),
+        Variant(
+            "masked-soft-kmeans-2-steps",
+            "Masked Soft k-Means, 2 refinement steps",
+            "masked-soft-kmeans",
+            {"n_refinement_steps": 2},
+        ),
+        Variant("sala-2-steps", "SALA, 2 refinement steps", "sala", {"n_refinement_steps": 2}),
+        Variant("sala-3-steps", "SALA, 3 refinement steps", "sala", {"n_refinement_steps": 3}),
+        Variant("sala-swap", "SALA, support and query swapped", "sala", {"swap": True}),
+    )
+}
+BEYOND = (
+    "protonet", "protonet-swap", "soft-kmeans", "soft-kmeans-2-steps", "soft-kmeans-3-steps", "soft-kmeans-swap",
+    "masked-soft-kmeans", "masked-soft-kmeans-2-steps", "sala", "sala-2-steps", "sala-3-steps", "sala-swap",
+)  # fmt: skip
 SCALED = ("protonet", "semi-inference", "soft-kmeans", "masked-soft-kmeans", "tadam", "soft-kmeans-flow",
           "sala-selection", "sala-metric", "sala-constant", "sala")  # fmt: skip
 PRINTED = tuple(key for scaled in SCALED for key in (scaled, f"{scaled}-printed"))
@@ -152,6 +174,7 @@ TABLES = {
             "scale", "Distances at the protocol's scale and as printed, without distractors", PRINTED, 0, {}, (1, 5)
         ),
         TableSpec("scale-distractors", "The same with 5 distractor classes", PRINTED, 5, {}, (1, 5)),
+        TableSpec("beyond", "Beyond the paper: more refinement steps, swapped support and query", BEYOND, 0, {}),
         TableSpec("curve", "Progressive selection against all unlabeled images", ("sala", "sala-metric"), 0, {}),
         TableSpec("tsne", "A task before and after the task-adaptive metric", ("sala",), 0, {}),
     )

@@ -26,7 +26,7 @@ from sala.templates import plots, render
 from sala.training.config import read_config
 from sala.training.loading import load
 
-TABLE_NAMES = ("table1", "table2", "ablation", "tadam", "scale", "scale-distractors")
+TABLE_NAMES = ("table1", "table2", "ablation", "tadam", "scale", "scale-distractors", "beyond")
 DEFAULT_BUDGET = "cpu"  # its files have the plain names
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 Vector = list[float]
 
@@ -80,18 +81,29 @@ def cluster_log_density(x: Vector, center: Vector, radius: float, half: float) -
 
 def cluster_logits(
     support: list[Vector], labels: list[int], unlabeled: list[Vector], queries: list[Vector], n_way: int,
-    radius: float, released: bool,
+    radius: float, released: bool, n_steps: int = 1,
 ) -> list[Vector]:  # fmt: skip
-    """Ren et al., sec. 3.1.2: N classes of radius 1 and one cluster at the origin; all centers move once."""
+    """Ren et al., sec. 3.1.2: N classes of radius 1 and one cluster at the origin; all centers move in each step."""
     half = 0.5 if released else 1.0
     radii = [1.0] * n_way + [radius if unlabeled else 1e5]  # released code
     centers = [class_mean(support, labels, c) for c in range(n_way)] + [[0.0] * len(support[0])]
+    for _ in range(n_steps):
+        centers = moved_centers(support, labels, unlabeled, centers, radii, half)
+    if released:
+        return [[cluster_log_density(q, p, r, half) for p, r in zip(centers, radii, strict=True)] for q in queries]
+    return logits(queries, centers[:n_way])
+
+
+def moved_centers(
+    support: list[Vector], labels: list[int], unlabeled: list[Vector], centers: list[Vector], radii: Vector, half: float
+) -> list[Vector]:
+    """One step of the N + 1 clusters. The last has no support, and stays at the origin if nothing falls to it."""
     table = []
     for u in unlabeled:
         exps = [math.exp(cluster_log_density(u, p, r, half)) for p, r in zip(centers, radii, strict=True)]
         table.append([e / sum(exps) for e in exps])
     moved = []
-    for c in range(n_way + 1):
+    for c in range(len(centers)):
         total = sum(1.0 for y in labels if y == c) + sum(z[c] for z in table)
         point = []
         for j in range(len(support[0])):
@@ -99,9 +111,7 @@ def cluster_logits(
             value += sum(z[c] * u[j] for z, u in zip(table, unlabeled, strict=True))
             point.append(value / (total or 1.0))
         moved.append(point)
-    if released:
-        return [[cluster_log_density(q, p, r, half) for p, r in zip(moved, radii, strict=True)] for q in queries]
-    return logits(queries, moved[:n_way])
+    return moved
 
 
 def mask_statistics(column: Vector) -> Vector:
@@ -149,6 +159,56 @@ def weighted_prototypes(
             for j in range(len(support[0]))
         ])  # fmt: skip
     return refined
+
+
+def soft_weights(
+    unlabeled: list[Vector], prototypes: list[Vector], a: list[Vector] | None = None, n_selected: int | None = None,
+) -> list[Vector]:  # fmt: skip
+    """SALA eqs. 4 to 6: the soft labels of the n images that are nearest to any prototype, and 0 for the others."""
+    table = [[distance(u, p, None if a is None else a[c]) for c, p in enumerate(prototypes)] for u in unlabeled]
+    order = sorted(range(len(unlabeled)), key=lambda u: min(table[u]))
+    chosen = order[: len(order) if n_selected is None else n_selected]
+    return [softmax_of_negatives(row) if u in chosen else [0.0] * len(row) for u, row in enumerate(table)]
+
+
+def prototypes_of_steps(
+    support: list[Vector], labels: list[int], unlabeled: list[Vector], n_way: int, n_steps: int,
+    weights_of: Callable[[list[Vector]], list[Vector]],
+) -> list[Vector]:  # fmt: skip
+    """Several refinement steps: the weights of each come from the prototypes before it; the support stays labeled."""
+    prototypes = [class_mean(support, labels, c) for c in range(n_way)]
+    for _ in range(n_steps):
+        prototypes = weighted_prototypes(support, labels, unlabeled, weights_of(prototypes))
+    return prototypes
+
+
+def numeric_gradient(function: Callable[[list[Vector]], float], x: list[Vector], step: float = 1e-5) -> list[Vector]:
+    """Central differences, one number at a time."""
+    gradient = [[0.0] * len(row) for row in x]
+    for i in range(len(x)):
+        for j in range(len(x[i])):
+            up, down = ([row[:] for row in x] for _ in range(2))
+            up[i][j] += step
+            down[i][j] -= step
+            gradient[i][j] = (function(up) - function(down)) / (2 * step)
+    return gradient
+
+
+def swapped(
+    support: list[Vector], labels: list[int], query: list[Vector], query_labels: list[int]
+) -> tuple[list[Vector], list[int], list[Vector], list[int]]:
+    """The first queries of each class, as many as it has shots, for the support; the support before the other queries."""
+    wanted = {c: labels.count(c) for c in labels}
+    first, rest = [], []
+    for x, y in zip(query, query_labels, strict=True):
+        (first if wanted[y] > 0 else rest).append((x, y))
+        wanted[y] -= 1
+    asked = [*zip(support, labels, strict=True), *rest]
+    return [x for x, _ in first], [y for _, y in first], [x for x, _ in asked], [y for _, y in asked]
+
+
+def mean_cross_entropy(scores: list[Vector], labels: list[int]) -> float:
+    return sum(log_sum_exp(row) - row[y] for row, y in zip(scores, labels, strict=True)) / len(labels)
 
 
 def propagation_graph(embeddings: list[Vector], sigmas: Vector, k: int) -> list[Vector]:

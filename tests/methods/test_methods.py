@@ -226,5 +226,5 @@ def test_methods_that_do_not_look_at_unlabeled_images_say_so(name: str) -> None:
 
 
 def test_options_are_the_keyword_arguments_of_the_class() -> None:
-    assert list(method_options(METHODS["soft-kmeans"])) == ["flow"]
-    assert list(method_options(METHODS["protonet"])) == []
+    assert list(method_options(METHODS["soft-kmeans"])) == ["flow", "n_refinement_steps", "swap"]
+    assert list(method_options(METHODS["protonet"])) == ["swap"]

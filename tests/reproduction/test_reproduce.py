@@ -130,3 +130,19 @@ def test_the_distance_scale_is_for_methods_that_sum_over_the_width() -> None:
     protonet, tpn = (Run(Cell("tiny-tiered", 1, 0, key), "cpu", 0).config for key in ("protonet", "tpn"))
     assert isinstance(protonet.build_method((32, 32, 3)).backbone, Scaled)
     assert not isinstance(tpn.build_method((32, 32, 3)).backbone, Scaled)
+
+
+def test_options_beyond_the_paper_are_rows_of_a_table_of_their_own() -> None:
+    spec = TABLES["beyond"]
+    assert not spec.published
+    assert (spec.n_distractor, spec.shots) == (0, (1,))
+    assert {"protonet", "soft-kmeans", "masked-soft-kmeans", "sala"} <= set(spec.variants)
+    for key in spec.variants:
+        variant = VARIANTS[key]
+        plain = Run(Cell("omniglot", 1, 0, variant.method), "cpu", 0).config
+        run = Run(Cell("omniglot", 1, 0, key), "cpu", 0)
+        assert run.config == replace(plain, options=variant.options)  # the same protocol and budget
+        assert run.command.split()[2] == ("beyond" if variant.options else "table1")
+        options = {"n_refinement_steps": int(key[-7])} if key.endswith("-steps") else {"swap": True}
+        assert variant.options == (options if key != variant.method else {})
+        assert (f"{key}-printed" in VARIANTS) == (key == variant.method)

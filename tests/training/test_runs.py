@@ -40,6 +40,7 @@ VARIANTS: list[tuple[str, dict[str, object]]] = [
     ("sala", {"selection": False}),
     *(("sala", {"weights": kind}) for kind in ("constant", "shared", "double")),
     ("sala", {"recompute": True, "context": True, "ramp": 0.2}),
+    *((name, {"swap": True, "n_refinement_steps": 2}) for name in ("soft-kmeans", "masked-soft-kmeans", "sala")),
 ]
 
 
