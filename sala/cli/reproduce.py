@@ -105,8 +105,8 @@ def _sweep(todo: list[Job], out: Path, n_jobs: int, root: str | None, n_wanted: 
 
 
 def _draw_maps(datasets: Sequence[str], budget: str, episodes: int | None, out: Path, runs: Path) -> None:
+    from sala.reproduction.figures import map_task, runs_for_maps
     from sala.reproduction.records import read_record
-    from sala.reproduction.report import map_task, runs_for_maps
 
     for run in runs_for_maps(datasets, budget, episodes):
         folder = runs / run.trained.name
