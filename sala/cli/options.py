@@ -104,3 +104,9 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="List what would run and how long it may take, from a few steps of each.")
 ]
 NoRun = Annotated[bool, typer.Option("--no-run", help="Train nothing: write tables and figures of what is there.")]
+Maps = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--map", help="Also draw and measure the metric of this run of SALA (tsne), such as omniglot-sala; repeatable."
+    ),
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ def reproduce(
     root: opt.Root = None,
     dry_run: opt.DryRun = False,
     no_run: opt.NoRun = False,
+    maps: opt.Maps = None,
     arm: opt.OldVariants = None,
 ) -> None:
     """Regenerate the tables and figures of the SALA paper under one protocol. Finished runs are skipped, begun ones continued.
@@ -52,7 +54,9 @@ def reproduce(
         return _tell_plan(todo, stores, n_jobs, len(wanted))
     _sweep(todo, out, n_jobs, place, len(wanted))
     if "tsne" in tables or "all" in tables:
-        _draw_maps(datasets, budget, episodes, out, runs)
+        _draw_maps(datasets, budget, episodes, out, runs, root)
+    for run in maps or []:
+        _draw_map(run, run.name, f"sala reproduce tsne --no-run --map {shlex.quote(str(run))}", out, root)
     return _publish(todo, out, datasets, budget, episodes)
 
 
@@ -104,14 +108,33 @@ def _sweep(todo: list[Job], out: Path, n_jobs: int, root: str | None, n_wanted: 
             sweep(todo, out, n_jobs, root=root, watch=watch)
 
 
-def _draw_maps(datasets: Sequence[str], budget: str, episodes: int | None, out: Path, runs: Path) -> None:
-    from sala.reproduction.figures import map_task, runs_for_maps
+def _draw_maps(
+    datasets: Sequence[str], budget: str, episodes: int | None, out: Path, runs: Path, root: Path | None
+) -> None:
+    """Draw and measure the recorded runs of SALA whose weights are at hand, each once."""
+    from sala.reproduction.figures import runs_for_maps
+    from sala.reproduction.metric import read_metric
     from sala.reproduction.records import read_record
 
     for run in runs_for_maps(datasets, budget, episodes):
         folder = runs / run.trained.name
-        if read_record(out, run) is not None and (folder / "best.safetensors").is_file():
-            map_task(run, folder, out)
+        is_at_hand = read_record(out, run) is not None and (folder / "best.safetensors").is_file()
+        if is_at_hand and run.name not in read_metric(out):
+            shorter = "" if episodes is None else f" --episodes {episodes}"
+            command = f"sala reproduce tsne --dataset {run.cell.dataset} --budget {budget}{shorter}"
+            _draw_map(folder, run.name, command, out, root)
+
+
+def _draw_map(run: Path, name: str, command: str, out: Path, root: Path | None) -> None:
+    """One task as maps, and many tasks as numbers."""
+    from sala.reproduction.figures import map_task
+    from sala.reproduction.metric import keep_metric, measure_metric
+    from sala.training.config import run_folder
+
+    out.mkdir(parents=True, exist_ok=True)
+    map_task(name, run_folder(run), out, root)
+    with console.counting(f"measuring the metric of {escape(name)}") as progress:
+        keep_metric(out, measure_metric(run, name=name, command=command, root=root, progress=progress))
 
 
 def _publish(todo: list[Job], out: Path, datasets: Sequence[str], budget: str, episodes: int | None) -> None:

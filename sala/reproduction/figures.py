@@ -16,12 +16,12 @@ from sala.episodes.sampler import fixed_sampler
 from sala.errors import SalaError, writing
 from sala.functional import class_means
 from sala.methods.sala import SALA
-from sala.reproduction import tables
+from sala.reproduction import metric, tables
 from sala.reproduction.plan import Run, cells_of
 from sala.reproduction.published import TABLES
 from sala.templates import plots
 from sala.training.config import read_config
-from sala.training.loading import load
+from sala.training.loading import load, open_data
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class FigureSection:
     plot: plots.Plot
     caption: str
     data: Any = None
+    table: tuple[list[str], list[list[str]]] | None = None  # header and rows, below the figure
+    note: str = ""  # below the table
 
 
 def figures_of(out: Path, datasets: Sequence[str], budget: str, n_episodes: int | None = None) -> list[FigureSection]:
@@ -74,31 +76,30 @@ def _curves(out: Path, datasets: Sequence[str], budget: str, n_episodes: int | N
     return FigureSection("curve", TABLES["curve"].title, plots.validation_curves(panels), caption, panels)
 
 
-def map_task(run: Run, folder: Path, out: Path) -> None:
-    """Write the maps of the first test task, before and after the metric, to tsne.json."""
+def map_task(name: str, folder: Path, out: Path, root: Path | None = None) -> None:
+    """Write the maps of the first test task of a run, before and after the metric, to tsne.json."""
     from sklearn.manifold import TSNE
     from sklearn.metrics import silhouette_score
 
-    method = load(folder)
+    method, config = load(folder), read_config(folder)
     if not isinstance(method, SALA) or method.metric is None:
-        raise SalaError(f"{folder} is not a run of SALA with its metric")
-    config = read_config(folder)
+        raise SalaError(f"{folder} is not a run of SALA with its metric; name one that is, such as omniglot-sala")
     shape = list(config.protocol.test.values())[-1]
-    episode = fixed_sampler(config.open_store(), shape, "test", config.protocol).episode(0)
+    episode = fixed_sampler(open_data(folder, config, root), shape, "test", config.protocol).episode(0)
     with torch.inference_mode():
         task = method.embed(episode.task)
         embeddings = torch.cat([task.support, task.unlabeled, task.query])
         labels = torch.cat([task.labels, episode.unlabeled_labels, episode.query_labels])
         weights = method.metric(class_means(task.support, task.labels, task.n_way))
         views = {"before": embeddings, "after": embeddings * weights[labels]}
-    content: dict[str, Any] = {"labels": labels.tolist(), "run": run.name, "shape": asdict(shape)}
-    for name, view in views.items():
-        xy = TSNE(perplexity=20.0, init="pca", random_state=0).fit_transform(view.numpy())
-        content[name] = [[round(float(v), 3) for v in row] for row in xy]
-        content[f"silhouette_{name}"] = float(silhouette_score(view.numpy(), labels.numpy()))
+    content: dict[str, Any] = {"labels": labels.tolist(), "run": name, "shape": asdict(shape)}
+    for view, points in views.items():
+        xy = TSNE(perplexity=20.0, init="pca", random_state=0).fit_transform(points.numpy())
+        content[view] = [[round(float(v), 3) for v in row] for row in xy]
+        content[f"silhouette_{view}"] = float(silhouette_score(points.numpy(), labels.numpy()))
     path = out / "tsne.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    write_json(path, {**known, run.cell.dataset: content})
+    write_json(path, {**known, config.protocol.dataset: content})
 
 
 def _maps(out: Path) -> FigureSection | None:
@@ -114,9 +115,12 @@ def _maps(out: Path) -> FigureSection | None:
     caption = (
         "t-SNE maps of all embeddings of the first test task. After: each embedding times the weights of its own true class, "
         "as the paper draws it. That uses labels of unlabeled and query images, which the method does not have, so the "
-        "drawing itself adds some of the separation. The silhouette is measured in the embedding space, not on the map."
+        "drawing itself adds some of the separation. The silhouette is measured in the embedding space, not on the map. "
+        f"Runs: {', '.join(one['run'] for one in content.values())}."
     )
-    return FigureSection("tsne", TABLES["tsne"].title, plots.before_and_after(panels), caption)
+    plot, measured = plots.before_and_after(panels), metric.read_metric(out)
+    more: dict[str, Any] = {"table": metric.rows_of(measured), "note": metric.explain(measured)} if measured else {}
+    return FigureSection("tsne", TABLES["tsne"].title, plot, caption, **more)
 
 
 def runs_for_maps(datasets: Sequence[str], budget: str, n_episodes: int | None = None) -> list[Run]:

@@ -83,8 +83,9 @@ def validation_curves(panels: Mapping[str, Mapping[str, Sequence[tuple[int, floa
 
 
 def before_and_after(panels: Mapping[str, tuple[Sequence[Sequence[float]], Sequence[int]]]) -> Plot:
-    """Two-dimensional maps of embeddings, a panel for each, colored by class."""
-    figure, all_axes = _figure(1, len(panels), (4.6 * len(panels), 4.0))
+    """Two-dimensional maps of embeddings, two panels a row, colored by class."""
+    n_rows = -(-len(panels) // 2)
+    figure, all_axes = _figure(n_rows, 2, (9.2, 4.0 * n_rows))
     for axes, (title, (points, labels)) in zip(all_axes, panels.items(), strict=True):
         xy, classes = np.array(points), np.array(labels)
         for c in sorted(set(labels)):
