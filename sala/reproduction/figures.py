@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from sala.atomic import write_json
@@ -17,6 +18,7 @@ from sala.errors import SalaError, writing
 from sala.functional import class_means
 from sala.methods.sala import SALA
 from sala.reproduction import metric, tables
+from sala.reproduction.learning import MIN_SEEDS, Panel, panels_of
 from sala.reproduction.plan import Run, cells_of
 from sala.reproduction.published import TABLES
 from sala.templates import plots
@@ -35,11 +37,13 @@ class FigureSection:
     data: Any = None
     table: tuple[list[str], list[list[str]]] | None = None  # header and rows, below the figure
     note: str = ""  # below the table
+    findings: Sequence[str] = ()  # a sentence each
 
 
 def figures_of(out: Path, datasets: Sequence[str], budget: str, n_episodes: int | None = None) -> list[FigureSection]:
     """The figures that there is something to draw of."""
-    drawn = (_curves(out, datasets, budget, n_episodes), _maps(out))
+    which = (out, datasets, budget, n_episodes)
+    drawn = (_curves(*which), _learning(*which), _maps(out))
     return [figure for figure in drawn if figure is not None]
 
 
@@ -74,6 +78,33 @@ def _curves(out: Path, datasets: Sequence[str], budget: str, n_episodes: int | N
         "initial weights and episodes (seed 0). Validation uses all unlabeled images for both."
     )
     return FigureSection("curve", TABLES["curve"].title, plots.validation_curves(panels), caption, panels)
+
+
+def _learning(out: Path, datasets: Sequence[str], budget: str, n_episodes: int | None) -> FigureSection | None:
+    panels = panels_of(out, datasets, budget, n_episodes)
+    if not panels:
+        return None
+    caption = (
+        "Upper panels: accuracy on fixed validation episodes during training; thin lines are seeds, thick lines their means. "
+        "Lower panels: SALA minus Soft k-Means at equal seed (initial weights, label split and episodes), with the 95 % "
+        f"interval over seeds (t) where there are {MIN_SEEDS} or more."
+    )
+    data, findings = [panel.to_json() for panel in panels], [panel.sentence for panel in panels]
+    plot = _learning_plot(panels)
+    return FigureSection("learning", TABLES["learning"].title, plot, caption, data, findings=findings)
+
+
+def _learning_plot(panels: Sequence[Panel]) -> plots.Plot:
+    """A row for each dataset, a column for each of without and with distractors."""
+    rows, columns = (list(dict.fromkeys(names)) for names in zip(*((p.dataset, p.where) for p in panels), strict=True))
+    drawn = []
+    for p in panels:
+        lines = {method: np.array(list(by_seed.values())) for method, by_seed in p.curves.items()}
+        halves = [one.half for one in p.gain if one.half is not None]
+        band = np.array(halves) if len(halves) == len(p.episodes) else None
+        place = (rows.index(p.dataset), columns.index(p.where))
+        drawn.append(plots.Learning(place, f"{p.title},\n{p.where}", p.episodes, lines, p.differences, band))
+    return plots.learning(drawn)
 
 
 def map_task(name: str, folder: Path, out: Path, root: Path | None = None) -> None:
