@@ -21,7 +21,7 @@ from sala.data.files import read_text
 from sala.episodes.sampler import fixed_sampler
 from sala.episodes.task import Episode
 from sala.errors import SalaError
-from sala.evaluation.batching import answers_of, episode_of
+from sala.evaluation.batching import answers_of
 from sala.evaluation.embeddings import Embeddings, embedded_episodes
 from sala.evaluation.results import Interval
 from sala.functional import class_means
@@ -60,7 +60,7 @@ def measure_metric(
     config, method = read_config(folder), load(folder)
     if not isinstance(method, SALA) or method.metric is None:
         raise SalaError(f"{run} is not a run of SALA with its metric; name one that is, such as omniglot-sala")
-    store = open_data(folder, config, root)
+    store = open_data(folder, config, root, progress)
     setting, shape = list(config.protocol.test.items())[-1]
     sampler = fixed_sampler(store, shape, "test", config.protocol)
     method.selection_share = shape.selection_share
@@ -143,57 +143,66 @@ def _texts(numbers: Mapping[str, Mapping[str, float]], *, is_base: bool) -> list
     return texts
 
 
-def views_of(embeddings: Tensor, truth: Tensor, predicted: Tensor, weights: Tensor) -> dict[str, Tensor]:
-    """The embeddings [n, d] before and after the metric, by name of `VIEWS`; weights are [way, d].
+def separations(method: SALA, episodes: Episode) -> Iterator[Separations]:
+    """The separation of the classes in each view, for each task of a batch of embedded episodes. Distractors are left out."""
+    if method.metric is None:
+        raise SalaError("this run of SALA has no metric to measure; take one that was trained with it")
+    task = episodes.task
+    logits, labels = answers_of(method, task)
+    guesses = [] if labels is None else [labels.probabilities.argmax(-1)]
+    predicted = torch.cat([task.labels, *guesses, logits.argmax(-1)], -1)
+    truth = torch.cat([task.labels, episodes.unlabeled_labels, episodes.query_labels], -1)
+    points = torch.cat([task.support, task.unlabeled, task.query], -2).double()
+    kept, size = truth >= 0, (len(truth), -1)  # as many in every task
+    truth, predicted, points = (
+        truth[kept].view(size),
+        predicted[kept].view(size),
+        points[kept].view(*size, points.shape[-1]),
+    )
+    weights = method.metric(class_means(task.support, task.labels, task.n_way)).double()
+    found = {}
+    for name, view in views_of(points, truth, predicted, weights):
+        distances = torch.cdist(view, view)
+        found[name] = list(zip(silhouette(distances, truth), neighbor_share(distances, truth), strict=True))
+    for i in range(len(truth)):
+        yield {name: (float(pairs[i][0]), float(pairs[i][1])) for name, pairs in found.items()}
+
+
+def views_of(
+    embeddings: Tensor, truth: Tensor, predicted: Tensor, weights: Tensor
+) -> Iterator[tuple[str, Tensor]]:  # [..., n, d], [..., n], [..., n], [..., way, d] -> [..., n, d] each
+    """The embeddings before and after the metric, by name of `VIEWS`.
 
     sqrt(a) turns eq. 4 into a plain squared distance: |sqrt(a) x - sqrt(a) c|^2 = sum_j a_j (x_j - c_j)^2. Views by true
     class use labels that the method does not have. The last view is one metric for all images of a task; it uses neither
     labels nor predictions.
     """
-    root, n_way = weights.sqrt(), len(weights)
-    factors = {
-        "true": root[truth],
-        "true, a": weights[truth],
-        "other": root[(truth + 1) % n_way],
-        "predicted": root[predicted],
-        "predicted, a": weights[predicted],
-        "task": weights.mean(0).sqrt(),
-    }
-    return {BEFORE: embeddings} | {name: embeddings * factor for name, factor in factors.items()}
+    root, n_way = weights.sqrt(), weights.shape[-2]
+    yield BEFORE, embeddings
+    for name, table, classes in (
+        ("true", root, truth),
+        ("true, a", weights, truth),
+        ("other", root, (truth + 1) % n_way),
+        ("predicted", root, predicted),
+        ("predicted, a", weights, predicted),
+    ):
+        yield name, embeddings * torch.take_along_dim(table, classes[..., None], -2)
+    yield "task", embeddings * weights.mean(-2, keepdim=True).sqrt()
 
 
-def silhouette(distances: Tensor, labels: Tensor) -> Tensor:  # [..., n, n], [n] -> [...]
+def silhouette(distances: Tensor, labels: Tensor) -> Tensor:  # [..., n, n], [..., n] -> [...]
     """The mean silhouette of points whose classes are 0, 1, ..., each with some point (Rousseeuw, 1987)."""
-    members = one_hot(labels).to(distances.dtype)  # [n, k]
-    counts, sums = members.sum(0), distances @ members
-    within = (sums * members).sum(-1) / (counts[labels] - 1).clamp(min=1)
+    members = one_hot(labels).to(distances.dtype)  # [..., n, k]
+    counts, sums = members.sum(-2, keepdim=True), distances @ members
+    n_own = (counts * members).sum(-1)
+    within = (sums * members).sum(-1) / (n_own - 1).clamp(min=1)
     between = (sums / counts).masked_fill(members.bool(), float("inf")).amin(-1)
     widths = (between - within) / torch.maximum(between, within)
-    return torch.where(counts[labels] > 1, widths, 0).mean(-1)  # a point alone in its class has 0
+    return torch.where(n_own > 1, widths, 0).mean(-1)  # a point alone in its class has 0
 
 
-def neighbor_share(distances: Tensor, labels: Tensor) -> Tensor:  # [..., n, n], [n] -> [...]
+def neighbor_share(distances: Tensor, labels: Tensor) -> Tensor:  # [..., n, n], [..., n] -> [...]
     """The share of points whose nearest other point is of their class."""
-    itself = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    itself = torch.eye(labels.shape[-1], dtype=torch.bool, device=labels.device)
     nearest = distances.masked_fill(itself, float("inf")).argmin(-1)
-    return (labels[nearest] == labels).double().mean(-1)
-
-
-def separations(method: SALA, episodes: Episode) -> Iterator[Separations]:
-    """The separation of the classes in each view, for each task of a batch of embedded episodes. Distractors are left out."""
-    if method.metric is None:
-        raise SalaError("this run of SALA has no metric to measure; take one that was trained with it")
-    logits, labels = answers_of(method, episodes.task)
-    weights = method.metric(class_means(episodes.task.support, episodes.task.labels, episodes.task.n_way))
-    for i in range(len(logits)):
-        episode = episode_of(episodes, i)
-        task = episode.task
-        guesses = [task.labels, *([] if labels is None else [labels.probabilities[i].argmax(-1)]), logits[i].argmax(-1)]
-        embeddings = torch.cat([task.support, task.unlabeled, task.query])
-        truth = torch.cat([task.labels, episode.unlabeled_labels, episode.query_labels])
-        kept = truth >= 0
-        views = views_of(embeddings[kept], truth[kept], torch.cat(guesses)[kept], weights[i])
-        points = torch.stack(list(views.values()))
-        distances = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
-        both = zip(silhouette(distances, truth[kept]), neighbor_share(distances, truth[kept]), strict=True)
-        yield {name: (float(s), float(share)) for name, (s, share) in zip(views, both, strict=True)}
+    return (labels.gather(-1, nearest) == labels).double().mean(-1)

@@ -37,21 +37,22 @@ def test_two_far_pairs_have_a_silhouette_near_one() -> None:
 def test_measures_are_those_of_plain_loops_and_of_sklearn() -> None:
     generator = torch.Generator().manual_seed(0)
     points = torch.randn(2, 14, 3, generator=generator, dtype=torch.float64)
-    labels = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 3])  # one point is alone in its class
+    alone = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 3])  # one point is alone in its class
+    labels = torch.stack([alone, alone.flip(0)])
     fast = metric.silhouette(distances(points), labels)
     shares = metric.neighbor_share(distances(points), labels)
-    for view, s, share in zip(points, fast, shares, strict=True):
+    for view, classes, s, share in zip(points, labels, fast, shares, strict=True):
         rows = view.tolist()
-        assert float(s) == pytest.approx(reference.silhouette(rows, labels.tolist()))
-        assert float(s) == pytest.approx(silhouette_score(view.numpy(), labels.numpy()))
-        assert float(share) == pytest.approx(reference.neighbor_share(rows, labels.tolist()))
+        assert float(s) == pytest.approx(reference.silhouette(rows, classes.tolist()))
+        assert float(s) == pytest.approx(silhouette_score(view.numpy(), classes.numpy()))
+        assert float(share) == pytest.approx(reference.neighbor_share(rows, classes.tolist()))
 
 
 def test_the_root_of_the_weights_makes_a_plain_distance_of_equation_4() -> None:
     weights = torch.tensor([[0.25, 0.04], [0.09, 0.64]])
     x, prototypes = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 1.0], [4.0, 4.0]])
     for c in (0, 1):
-        view = metric.views_of(torch.cat([x, prototypes]), torch.full((3,), c), torch.full((3,), 1 - c), weights)
+        view = dict(metric.views_of(torch.cat([x, prototypes]), torch.full((3,), c), torch.full((3,), 1 - c), weights))
         drawn = (view["true"][0] - view["true"][1 + c]).square().sum()
         assert float(drawn) == pytest.approx(float(squared_distances(x, prototypes, weights)[0, c]))
         torch.testing.assert_close(view["other"], view["predicted"])  # of two classes
