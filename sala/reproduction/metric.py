@@ -136,7 +136,7 @@ def explain(content: Mapping[str, Any]) -> str:
 
 def _texts(numbers: Mapping[str, Mapping[str, float]], *, is_base: bool) -> list[str]:
     texts = []
-    for measure, digits in zip(MEASURES, (3, 2), strict=True):
+    for measure, digits in zip(MEASURES, (4, 2), strict=True):
         value, gain = numbers[measure], numbers[f"{measure}_gain"]
         texts.append(f"{value['mean']:.{digits}f} ± {value['ci95']:.{digits}f}")
         texts.append("" if is_base else f"{gain['mean']:+.{digits}f} ± {gain['ci95']:.{digits}f}")
