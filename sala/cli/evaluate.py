@@ -52,7 +52,7 @@ def evaluate(
         "n_query": queries,
     }
     shapes = asked.evaluation_shapes(read_config(run).protocol, setting, **numbers)
-    with console.counting("embedding") as progress:
+    with console.counting("reading and embedding") as progress:
         results = evaluate_run(
             run, shapes, split=split, n_episodes=episodes, weights=weights, method=method, root=root, progress=progress
         )
@@ -117,7 +117,7 @@ def _result(run: Path, shape: EpisodeShape, split: str, n_episodes: int, root: P
     keep_freed_memory()
     if (stored := stored_result(run, shape, split, n_episodes)) is not None:
         return stored
-    with console.counting(f"embedding for {run}") as progress:
+    with console.counting(f"reading and embedding for {escape(str(run))}") as progress:
         return evaluate_run(run, {"": shape}, split=split, n_episodes=n_episodes, root=root, progress=progress)[""]
 
 

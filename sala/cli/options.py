@@ -56,7 +56,9 @@ Setting = Annotated[str | None, typer.Option(help="One of the test settings, e.g
 FixedEpisodes = Annotated[int, typer.Option("--episodes", help="How many fixed episodes.")]
 
 # length and place of a training
-Budget = Annotated[str, typer.Option(help="cpu or paper: episodes, how often to validate, on how many.")]
+Budget = Annotated[
+    str, typer.Option(help="cpu, long (omniglot) or paper: episodes, how often to validate, on how many.")
+]
 Episodes = Annotated[int | None, typer.Option(help="Training episodes; the default is the budget's.")]
 ValidateEvery = Annotated[int | None, typer.Option(help="Episodes between validations.")]
 EpisodesPerStep = Annotated[
@@ -81,7 +83,7 @@ Datasets = Annotated[
     typer.Option(
         "--dataset",
         help="Only this one; repeatable.",
-        show_default="omniglot, tiny-tiered; of the paper's with --budget paper",
+        show_default="miniimagenet, omniglot, tiny-tiered; omniglot with --budget long, the paper's with --budget paper",
     ),
 ]
 OnlyShots = Annotated[
@@ -92,7 +94,9 @@ Variants = Annotated[
     typer.Option("--variant", help="Only this row (e.g. sala, soft-kmeans); repeatable.", show_default="all"),
 ]
 OldVariants = Annotated[list[str] | None, typer.Option("--arm", hidden=True)]  # of the last release
-PaperBudget = Annotated[str, typer.Option(help="cpu (hours to a day on a laptop) or paper (500,000 episodes a run).")]
+PaperBudget = Annotated[
+    str, typer.Option(help="cpu (10,000 or 20,000 episodes a run), long (omniglot: 100,000) or paper (500,000).")
+]
 ShorterEpisodes = Annotated[
     int | None, typer.Option(help="Shorter trainings, to try it out; kept apart from the budget's.", min=1)
 ]
@@ -104,3 +108,9 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="List what would run and how long it may take, from a few steps of each.")
 ]
 NoRun = Annotated[bool, typer.Option("--no-run", help="Train nothing: write tables and figures of what is there.")]
+Maps = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--map", help="Also draw and measure the metric of this run of SALA (tsne), such as omniglot-sala; repeatable."
+    ),
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from sala.reproduction.published import DATASETS
 
 if TYPE_CHECKING:
     from sala.data import ImageStore
+    from sala.reproduction.estimate import Cost
     from sala.reproduction.plan import Run
     from sala.reproduction.runner import Job
 
@@ -33,6 +35,7 @@ def reproduce(
     root: opt.Root = None,
     dry_run: opt.DryRun = False,
     no_run: opt.NoRun = False,
+    maps: opt.Maps = None,
     arm: opt.OldVariants = None,
 ) -> None:
     """Regenerate the tables and figures of the SALA paper under one protocol. Finished runs are skipped, begun ones continued.
@@ -47,12 +50,17 @@ def reproduce(
     wanted = _wanted(tables, datasets, shots or [], variants, budget, seeds, episodes, root)
     n_jobs, todo = check_jobs(jobs), [] if no_run else plan(wanted, out, runs)
     place = str(root.resolve()) if root else None
-    stores = {name: _store(name, place) for name in dict.fromkeys(job.run.cell.dataset for job in todo)}
+    stores = _stores(todo, place, may_lack=dataset is None)
+    absent = {job.run.cell.dataset for job in todo} - stores.keys()
+    wanted = [run for run in wanted if run.cell.dataset not in absent]
+    todo = [job for job in todo if job.run.cell.dataset not in absent]
     if dry_run:
         return _tell_plan(todo, stores, n_jobs, len(wanted))
-    _sweep(todo, out, n_jobs, place, len(wanted))
+    _sweep(todo, stores, out, n_jobs, place, len(wanted))
     if "tsne" in tables or "all" in tables:
-        _draw_maps(datasets, budget, episodes, out, runs)
+        _draw_maps(datasets, budget, episodes, out, runs, root)
+    for run in maps or []:
+        _draw_map(run, run.name, f"sala reproduce tsne --no-run --map {shlex.quote(str(run))}", out, root)
     return _publish(todo, out, datasets, budget, episodes)
 
 
@@ -81,6 +89,26 @@ def _wanted(
     return wanted
 
 
+def _stores(todo: list[Job], root: str | None, *, may_lack: bool) -> dict[str, ImageStore]:
+    """The data of the runs. A dataset that no one asked for by name may be lacking: it is named, and the others run."""
+    from sala.data.datasets import NotPrepared
+
+    stores: dict[str, ImageStore] = {}
+    lacking: dict[str, NotPrepared] = {}
+    for name in dict.fromkeys(job.run.cell.dataset for job in todo):
+        try:
+            stores[name] = _store(name, root)
+        except NotPrepared as error:
+            if not may_lack:
+                raise
+            lacking[name] = error
+    if lacking and not stores:
+        raise next(iter(lacking.values()))
+    for name, reason in lacking.items():
+        console.warn(f"the runs on {name} are left out: {reason}; `sala data fetch {name}` gets it, or says where to")
+    return stores
+
+
 def _store(dataset: str, root: str | None) -> ImageStore:
     from sala.data import load_dataset
 
@@ -88,30 +116,61 @@ def _store(dataset: str, root: str | None) -> ImageStore:
         return load_dataset(dataset, root, progress=progress)
 
 
+def _cost(todo: list[Job], stores: dict[str, ImageStore], n_steps: int) -> Cost:
+    from sala.reproduction.estimate import expected_cost
+
+    with console.counting("measuring a few steps", "kinds of runs") as progress:
+        return expected_cost(todo, stores, n_steps=n_steps, progress=progress)
+
+
 def _tell_plan(todo: list[Job], stores: dict[str, ImageStore], n_jobs: int, n_wanted: int) -> None:
     from sala.cli.sweep_view import dry_table
 
-    console.out.print(dry_table(todo, stores, n_jobs, n_wanted))
+    console.out.print(dry_table(todo, _cost(todo, stores, n_steps=4), n_jobs, n_wanted))
 
 
-def _sweep(todo: list[Job], out: Path, n_jobs: int, root: str | None, n_wanted: int) -> None:
-    from sala.cli.sweep_view import live
+def _sweep(
+    todo: list[Job], stores: dict[str, ImageStore], out: Path, n_jobs: int, root: str | None, n_wanted: int
+) -> None:
+    """Say what is missing and what it will cost, then do it."""
+    from sala.cli.sweep_view import live, missing, price
     from sala.reproduction.runner import sweep
 
     if todo:
+        console.err.print(missing(todo, n_wanted), markup=False)
+        console.err.print(price(_cost(todo, stores, n_steps=2), n_jobs), markup=False)
         out.mkdir(parents=True, exist_ok=True)
         with live(n_wanted - len(todo)) as watch:
             sweep(todo, out, n_jobs, root=root, watch=watch)
 
 
-def _draw_maps(datasets: Sequence[str], budget: str, episodes: int | None, out: Path, runs: Path) -> None:
+def _draw_maps(
+    datasets: Sequence[str], budget: str, episodes: int | None, out: Path, runs: Path, root: Path | None
+) -> None:
+    """Draw and measure the recorded runs of SALA whose weights are at hand, each once."""
+    from sala.reproduction.figures import runs_for_maps
+    from sala.reproduction.metric import read_metric
     from sala.reproduction.records import read_record
-    from sala.reproduction.report import map_task, runs_for_maps
 
     for run in runs_for_maps(datasets, budget, episodes):
         folder = runs / run.trained.name
-        if read_record(out, run) is not None and (folder / "best.safetensors").is_file():
-            map_task(run, folder, out)
+        is_at_hand = read_record(out, run) is not None and (folder / "best.safetensors").is_file()
+        if is_at_hand and run.name not in read_metric(out):
+            shorter = "" if episodes is None else f" --episodes {episodes}"
+            command = f"sala reproduce tsne --dataset {run.cell.dataset} --budget {budget}{shorter}"
+            _draw_map(folder, run.name, command, out, root)
+
+
+def _draw_map(run: Path, name: str, command: str, out: Path, root: Path | None) -> None:
+    """One task as maps, and many tasks as numbers."""
+    from sala.reproduction.figures import map_task
+    from sala.reproduction.metric import keep_metric, measure_metric
+    from sala.training.config import run_folder
+
+    out.mkdir(parents=True, exist_ok=True)
+    with console.counting(f"measuring the metric of {escape(name)}") as progress:
+        keep_metric(out, measure_metric(run, name=name, command=command, root=root, progress=progress))
+    map_task(name, run_folder(run), out, root)
 
 
 def _publish(todo: list[Job], out: Path, datasets: Sequence[str], budget: str, episodes: int | None) -> None:

@@ -11,64 +11,79 @@ from rich.markup import escape
 from rich.table import Table
 
 from sala.cli import console
-from sala.data import ImageStore
-from sala.reproduction.estimate import expected_seconds
+from sala.cli.console import duration
+from sala.reproduction.estimate import Cost
 from sala.reproduction.published import VARIANTS
 from sala.reproduction.runner import Job
 
 
-def dry_table(todo: Sequence[Job], stores: dict[str, ImageStore], n_jobs: int, n_wanted: int) -> Table:
-    table = Table(
-        title=f"{n_wanted - len(todo)} of {n_wanted} runs are recorded", title_justify="left", box=None, pad_edge=False
-    )
+def dry_table(todo: Sequence[Job], cost: Cost, n_jobs: int, n_wanted: int) -> Table:
+    """What would run, and how long it may take."""
+    table = Table(title=missing(todo, n_wanted), title_justify="left", box=None, pad_edge=False)
     for column in ("run", "method", "episodes", "expected"):
         table.add_column(column, justify="right" if column in ("episodes", "expected") else "left", overflow="fold")
-    costs: dict[str, float] = {}
-    total, seen = 0.0, set()
     for job in todo:
-        cell = job.run.cell.trained
-        if cell.name not in costs:
-            costs[cell.name] = expected_seconds(job.run, stores[cell.dataset])
-        left = 1 - min(1.0, job.episode / job.run.config.budget.n_episodes)
-        seconds = 0.0 if job.folder in seen else left * costs[cell.name]
-        seen.add(job.folder)
-        total += seconds
         episodes = f"{job.episode:,} of {job.run.config.budget.n_episodes:,}"
-        table.add_row(job.run.name, VARIANTS[cell.variant].label, episodes, duration(seconds))
-    time_left = duration(total / n_jobs)
-    table.caption = f"about {time_left} with {n_jobs} at a time, one thread each, on a machine that does nothing else"
+        expected = duration(cost.seconds[job.run.name])
+        table.add_row(job.run.name, VARIANTS[job.run.cell.variant].label, episodes, expected)
+    table.caption = f"{price(cost, n_jobs)}, one thread each, on a machine that does nothing else"
     return table
 
 
-def duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{max(1, minutes)} min"
+def missing(todo: Sequence[Job], n_wanted: int) -> str:
+    """How many runs are recorded, begun and missing."""
+    n_begun = sum(job.episode > 0 for job in todo)
+    rest = f", {n_begun} begun, {len(todo) - n_begun} missing" if todo else ""
+    return f"{n_wanted - len(todo)} of {n_wanted} runs are recorded{rest}"
+
+
+def price(cost: Cost, n_jobs: int) -> str:
+    """The expected cost in words."""
+    hours = cost.core_seconds / 3600
+    return f"about {hours:,.1f} core-hours, {duration(cost.wall_seconds(n_jobs))} with {n_jobs} at a time"
 
 
 @contextmanager
 def live(n_before: int) -> Iterator[Callable[[list[Job]], None]]:
-    """A table of all runs that is kept up to date; where there is no terminal, a line when a run ends."""
-    told: set[str] = set()
+    """A table of all runs that is kept up to date; where there is no terminal, a line when a run ends and one a minute."""
     if not console.err.is_terminal:
-
-        def say(jobs: list[Job]) -> None:
-            for job in jobs:
-                if job.state in ("finished", "failed") and job.run.name not in told:
-                    told.add(job.run.name)
-                    console.err.print(f"{job.state}: {job.run.name}  {_outcome(job)}", markup=False)
-
-        yield say
+        yield Telling(n_before)
         return
     shown = 0.0
     with Live(console=console.err, refresh_per_second=2, vertical_overflow="visible") as view:
 
         def show(jobs: list[Job]) -> None:
             nonlocal shown
-            if time.monotonic() - shown > 2 or all(job.state in ("finished", "failed") for job in jobs):
+            if time.monotonic() - shown > 2 or all(job.is_over for job in jobs):
                 shown = time.monotonic()
                 view.update(live_table(jobs, n_before))
 
         yield show
+
+
+class Telling:
+    """A sweep as lines of text: what has ended, and once a minute what runs."""
+
+    def __init__(self, n_before: int):
+        self.n_before, self.begun = n_before, console.clock()
+        self.told: set[str] = set()
+
+    def __call__(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            if job.is_over and job.run.name not in self.told:
+                self.told.add(job.run.name)
+                console.err.print(f"{job.state}: {job.run.name}  {_outcome(job)}", markup=False)
+        running = [job for job in jobs if job.state in ("training", "testing")]
+        if running and console.pace.is_due(console.clock(), self.begun):
+            n_done = self.n_before + sum(job.state == "finished" for job in jobs)
+            states = "; ".join(_state(job) for job in running)
+            console.err.print(f"{n_done} of {self.n_before + len(jobs)} runs finished; {states}", markup=False)
+
+
+def _state(job: Job) -> str:
+    done = "testing" if job.state == "testing" else f"{job.episode:,} of {job.run.config.budget.n_episodes:,} episodes"
+    best = "" if job.validation is None else f", best validation {job.validation:.2f} %"
+    return f"{job.run.name}: {done}{best}"
 
 
 def live_table(jobs: Sequence[Job], n_before: int) -> Table:

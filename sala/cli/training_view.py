@@ -30,12 +30,12 @@ def quiet() -> Iterator[Watch]:
 
 @contextmanager
 def watching(config: RunConfig, label: str = "") -> Iterator[Watch]:
-    """The view of a training: a bar with loss, validation accuracy, episodes/s and time left; a line a validation."""
+    """The view of a training: loss, validation accuracy, episodes/s and time left; a line a validation."""
     keep_freed_memory()
-    with progress_bar("loss {task.fields[loss]:.3f}", "val {task.fields[val]}", "{task.fields[rate]:.1f} ep/s") as bar:
+    with progress_bar("{task.fields[note]}") as bar:
         label = escape(label or config.method)
-        task = bar.add_task(f"training {label}", total=config.budget.n_episodes, loss=0.0, val="-", rate=0.0)
-        smooth = _Smooth()
+        task = bar.add_task(f"training {label}", total=config.budget.n_episodes, note="")
+        smooth, val = _Smooth(), "-"
         data_task: TaskID | None = None
 
         def on_data(done: int, total: int) -> None:
@@ -43,20 +43,20 @@ def watching(config: RunConfig, label: str = "") -> Iterator[Watch]:
             if should_stop():
                 raise KeyboardInterrupt  # there is no training yet that could be stopped cleanly
             if data_task is None:
-                data_task = bar.add_task(
-                    f"preparing {config.protocol.dataset}", total=total, loss=0.0, val="-", rate=0.0
-                )
+                data_task = bar.add_task(f"preparing {config.protocol.dataset}", total=total, note="images")
             bar.update(data_task, completed=done, visible=done < total)
 
         def on_episode(state: TrainState, loss: float) -> None:
-            speed = bar.tasks[task].speed or 0.0
-            bar.update(task, completed=state.episode, loss=smooth(loss), rate=speed)
+            speed = next(one for one in bar.tasks if one.id == task).speed or 0.0
+            note = f"loss {smooth(loss):.3f}  val {val}  {speed:.1f} ep/s"
+            bar.update(task, completed=state.episode, note=note)
 
         def on_record(state: TrainState, record: Record) -> None:
+            nonlocal val
             if record.validation is None:
                 return
             mark = "  best so far" if record.is_best else ""
-            bar.update(task, val=f"{record.validation.accuracy:.2f} %")
+            val = f"{record.validation.accuracy:.2f} %"
             err.print(
                 f"{label}  episode {record.episode:,}  loss {record.loss:.4f}  val {record.validation.interval}{mark}"
             )

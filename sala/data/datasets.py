@@ -96,6 +96,10 @@ DATASETS: dict[str, Dataset] = {
 }
 
 
+class NotPrepared(SalaError):
+    """The files of a dataset are not at hand, and no store was made of them; the message says how to get there."""
+
+
 def load_dataset(
     name: str,
     root: Path | str | None = None,
@@ -169,7 +173,7 @@ def _newest_store(dataset: Dataset, image_size: int) -> ImageStore:
     for store in prepared_stores(dataset.name):
         if store.image_shape[0] == image_size:
             return store
-    raise SalaError(_where_to_put(dataset))
+    raise NotPrepared(_where_to_put(dataset))
 
 
 def dataset_named(name: str) -> Dataset:

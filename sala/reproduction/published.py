@@ -176,6 +176,8 @@ TABLES = {
         TableSpec("scale-distractors", "The same with 5 distractor classes", PRINTED, 5, {}, (1, 5)),
         TableSpec("beyond", "Beyond the paper: more refinement steps, swapped support and query", BEYOND, 0, {}),
         TableSpec("curve", "Progressive selection against all unlabeled images", ("sala", "sala-metric"), 0, {}),
+        TableSpec("learning", "Speed of learning: SALA and Soft k-Means", ("sala", BASE), 0, {}),
+        TableSpec("learning-distractors", "The same with 5 distractor classes", ("sala", BASE), 5, {}),
         TableSpec("tsne", "A task before and after the task-adaptive metric", ("sala",), 0, {}),
     )
 }

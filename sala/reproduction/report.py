@@ -8,23 +8,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from sala.atomic import write_json
 from sala.episodes.protocol import PROTOCOLS
-from sala.episodes.sampler import fixed_sampler
-from sala.errors import SalaError, writing
-from sala.functional import class_means
-from sala.methods.sala import SALA
+from sala.errors import writing
 from sala.reproduction import findings, formats, tables
-from sala.reproduction.plan import Run, cells_of, protocol_of
+from sala.reproduction.figures import FigureSection, figures_of, maps_of, write_figure
+from sala.reproduction.plan import protocol_of
 from sala.reproduction.published import DATASETS, TABLES, VARIANTS
 from sala.reproduction.seeds import MIN_SEEDS
 from sala.reproduction.tables import Column
 from sala.reproduction.verdicts import verdicts
-from sala.templates import plots, render
-from sala.training.config import read_config
-from sala.training.loading import load
+from sala.templates import render
 
 TABLE_NAMES = ("table1", "table2", "ablation", "tadam", "scale", "scale-distractors", "beyond")
 DEFAULT_BUDGET = "cpu"  # its files have the plain names
@@ -61,17 +55,6 @@ class TablePart:
     test: str  # the shape of test episodes
 
 
-@dataclass(frozen=True)
-class FigureSection:
-    """A figure of the page; `data` is written beside it, unless it was read from there."""
-
-    name: str
-    title: str
-    plot: plots.Plot
-    caption: str
-    data: Any = None
-
-
 def publish(out: Path, datasets: Sequence[str], budget: str, n_episodes: int | None = None) -> Published:
     """Write every table and figure that has records, of every budget, and the page."""
     files: list[Path] = []
@@ -82,11 +65,11 @@ def publish(out: Path, datasets: Sequence[str], budget: str, n_episodes: int | N
         for name, columns in columns_by_table.items():
             sections.append(_section(name, columns, one))
             files += _write_table(out, name, columns, sections[-1])
-        if (curves := _curves(out, _datasets(columns_by_table), one, n_episodes)) is not None:
-            figures.append(replace(curves, name=_stem(curves.name, one), title=_title(curves.title, one)))
-    figures += [maps] if (maps := _maps(out)) is not None else []
+        drawn = figures_of(out, _datasets(columns_by_table), one, n_episodes)
+        figures += [replace(f, name=_stem(f.name, one), title=_title(f.title, one)) for f in drawn]
+    figures += [maps] if (maps := maps_of(out)) is not None else []
     for figure in figures:
-        files += _write_figure(out, figure)
+        files += write_figure(out, figure)
     learned = findings.sentences(out, next(iter(found), budget), n_episodes)
     protocols = {one: _datasets(columns_by_table) for one, columns_by_table in found.items()}
     files += [_text(out / "report.html", _page(sections, figures, learned, protocols))]
@@ -142,15 +125,6 @@ def _write_table(out: Path, name: str, columns: Sequence[Column], section: Table
     ]
 
 
-def _write_figure(out: Path, figure: FigureSection) -> list[Path]:
-    png = out / f"{figure.name}.png"
-    files = [_json(out / f"{figure.name}.json", figure.data)] if figure.data is not None else []
-    files += [_text(out / f"{figure.name}.svg", figure.plot.svg), png]
-    with writing(png):
-        png.write_bytes(figure.plot.png())
-    return files
-
-
 def _json(path: Path, content: Any) -> Path:
     write_json(path, content)
     return path
@@ -193,72 +167,6 @@ def _part(column: Column) -> TablePart:
     return TablePart(header, [texts for texts, _ in rows], [marks for _, marks in rows], shape.describe())
 
 
-def _curves(out: Path, datasets: Sequence[str], budget: str, n_episodes: int | None) -> FigureSection | None:
-    names = {"sala": "progressive selection", "sala-metric": "all unlabeled images"}
-    panels: dict[str, dict[str, list[tuple[int, float, float]]]] = {}
-    for column in tables.columns_of("curve", datasets, budget, out, n_episodes):
-        lines = {
-            names[variant]: [(m["episode"], m["val_accuracy"], m["val_ci95"]) for m in entry.records[0].metrics]
-            for variant, entry in column.entries.items()
-            if entry.records
-        }
-        if len(lines) == len(names):
-            panels.setdefault(f"{column.dataset} {column.shots}-shot", lines)
-    if not panels:
-        return None
-    n = PROTOCOLS[datasets[0]].budgets[budget].n_validation_episodes
-    caption = (
-        f"Accuracy on {n} fixed validation episodes during training, with its 95 % band. Both lines have the same metric, "
-        "initial weights and episodes (seed 0). Validation uses all unlabeled images for both."
-    )
-    return FigureSection("curve", TABLES["curve"].title, plots.validation_curves(panels), caption, panels)
-
-
-def map_task(run: Run, folder: Path, out: Path) -> None:
-    """Write the maps of the first test task, before and after the metric, to tsne.json."""
-    from sklearn.manifold import TSNE
-    from sklearn.metrics import silhouette_score
-
-    method = load(folder)
-    if not isinstance(method, SALA) or method.metric is None:
-        raise SalaError(f"{folder} is not a run of SALA with its metric")
-    config = read_config(folder)
-    shape = list(config.protocol.test.values())[-1]
-    episode = fixed_sampler(config.open_store(), shape, "test", config.protocol).episode(0)
-    with torch.inference_mode():
-        task = method.embed(episode.task)
-        embeddings = torch.cat([task.support, task.unlabeled, task.query])
-        labels = torch.cat([task.labels, episode.unlabeled_labels, episode.query_labels])
-        weights = method.metric(class_means(task.support, task.labels, task.n_way))
-        views = {"before": embeddings, "after": embeddings * weights[labels]}
-    content: dict[str, Any] = {"labels": labels.tolist(), "run": run.name, "shape": asdict(shape)}
-    for name, view in views.items():
-        xy = TSNE(perplexity=20.0, init="pca", random_state=0).fit_transform(view.numpy())
-        content[name] = [[round(float(v), 3) for v in row] for row in xy]
-        content[f"silhouette_{name}"] = float(silhouette_score(view.numpy(), labels.numpy()))
-    path = out / "tsne.json"
-    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    write_json(path, {**known, run.cell.dataset: content})
-
-
-def _maps(out: Path) -> FigureSection | None:
-    path = out / "tsne.json"
-    if not path.is_file():
-        return None
-    content = json.loads(path.read_text(encoding="utf-8"))
-    panels = {}
-    for dataset, one in content.items():
-        for view in ("before", "after"):
-            title = f"{dataset}, {view} (silhouette {one[f'silhouette_{view}']:.2f})"
-            panels[title] = (one[view], one["labels"])
-    caption = (
-        "t-SNE maps of all embeddings of the first test task. After: each embedding times the weights of its own true class, "
-        "as the paper draws it. That uses labels of unlabeled and query images, which the method does not have, so the "
-        "drawing itself adds some of the separation. The silhouette is measured in the embedding space, not on the map."
-    )
-    return FigureSection("tsne", TABLES["tsne"].title, plots.before_and_after(panels), caption)
-
-
 def _page(
     sections: Sequence[TableSection],
     figures: Sequence[FigureSection],
@@ -284,8 +192,3 @@ def _page(
         protocols=json.dumps(protocols, indent=1),
         variants=list(VARIANTS.values()),
     )
-
-
-def runs_for_maps(datasets: Sequence[str], budget: str, n_episodes: int | None = None) -> list[Run]:
-    """The runs of SALA that the t-SNE maps are drawn of: 1-shot, seed 0."""
-    return [Run(cell, budget, 0, n_episodes) for cell in cells_of("tsne", datasets, shots=(1,))]

@@ -50,6 +50,11 @@ class SeedInterval:
             return "no claim"
         return "better" if self.is_better else "worse" if self.is_worse else "no difference shown"
 
+    @property
+    def points(self) -> str:
+        """Mean and interval without the number of seeds, as where it stands already."""
+        return f"{self.mean:+.2f}" + ("" if self.ci95 is None else f" ± {self.ci95:.2f}")
+
     def __str__(self) -> str:
         if self.ci95 is None:
             return f"{self.mean:+.2f}, one seed"

@@ -82,9 +82,76 @@ def validation_curves(panels: Mapping[str, Mapping[str, Sequence[tuple[int, floa
     return _plot(figure)
 
 
+@dataclass(frozen=True)
+class Learning:
+    """Curves of two methods over training, and the difference of the first to the second."""
+
+    place: tuple[int, int]  # row and column
+    title: str
+    episodes: Sequence[int]
+    curves: Mapping[str, NDArray[Any]]  # by method: [seeds, episodes], in percent
+    differences: NDArray[Any]  # [seeds, episodes], at equal seed
+    band: NDArray[Any] | None  # half-width of the interval of their mean: [episodes]
+
+
+def learning(panels: Sequence[Learning]) -> Plot:
+    """For each panel the accuracy over training, thin lines for seeds and thick ones for means; below it the difference."""
+    from matplotlib.ticker import MaxNLocator
+
+    n_rows, n_columns = (1 + max(panel.place[axis] for panel in panels) for axis in (0, 1))
+    figure, flat = _figure(2 * n_rows, n_columns, (5.2 * n_columns, 5.0 * n_rows), height_ratios=[3, 2] * n_rows)
+    grid = np.array(flat).reshape(n_rows, 2, n_columns)
+    for axes in flat:
+        axes.set_visible(False)
+    for panel in panels:
+        row, column = panel.place
+        upper, lower = grid[row, :, column]
+        _accuracies(upper, panel)
+        _difference(lower, panel)
+        lower.sharex(upper)
+        lower.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        lower.xaxis.set_major_formatter("{x:,.0f}")
+    figure.align_ylabels()
+    return _plot(figure)
+
+
+def _accuracies(axes: Any, panel: Learning) -> None:
+    for k, (name, lines) in enumerate(panel.curves.items()):
+        style = {"color": COLORS[k], "linestyle": ("-", "--")[k % 2]}
+        seeds = "1 seed" if len(lines) == 1 else f"{len(lines)} seeds"
+        axes.plot(panel.episodes, lines.mean(0), label=f"{name} ({seeds})", linewidth=2, **style)
+        if len(lines) > 1:
+            axes.plot(panel.episodes, lines.T, linewidth=0.7, alpha=0.45, **style)
+    lowest = min(np.percentile(lines, 3) for lines in panel.curves.values())  # the first steps would flatten the rest
+    axes.set_visible(True)
+    axes.set_ylim(bottom=lowest)
+    axes.set_ylabel("validation accuracy (%)")
+    axes.set_title(panel.title, fontsize=10)
+    axes.tick_params(labelbottom=False)
+    axes.legend(frameon=False, loc="lower right")
+
+
+def _difference(axes: Any, panel: Learning) -> None:
+    mean, color = panel.differences.mean(0), COLORS[2]
+    axes.axhline(0, color="#555555", linewidth=0.8)
+    if len(panel.differences) > 1:
+        axes.plot(panel.episodes, panel.differences.T, color=color, linewidth=0.7, alpha=0.45)
+    axes.plot(panel.episodes, mean, color=color, linewidth=2)
+    label = "no interval: fewer than 3 seeds"
+    if panel.band is not None:
+        axes.fill_between(panel.episodes, mean - panel.band, mean + panel.band, color=color, alpha=0.15, linewidth=0)
+        label = "mean, 95 % interval over seeds"
+    low, high = np.percentile(panel.differences, (1, 99))  # not the interval's: of three seeds it is wide
+    margin = 0.6 * max(high - low, 1.0)
+    axes.set_visible(True)
+    axes.set(xlabel="training episodes", ylabel="SALA minus\nSoft k-Means", ylim=(low - margin, high + margin))
+    axes.set_title(label, fontsize=8, loc="right", pad=3, color="#333333")
+
+
 def before_and_after(panels: Mapping[str, tuple[Sequence[Sequence[float]], Sequence[int]]]) -> Plot:
-    """Two-dimensional maps of embeddings, a panel for each, colored by class."""
-    figure, all_axes = _figure(1, len(panels), (4.6 * len(panels), 4.0))
+    """Two-dimensional maps of embeddings, two panels a row, colored by class."""
+    n_rows = -(-len(panels) // 2)
+    figure, all_axes = _figure(n_rows, 2, (9.2, 4.0 * n_rows))
     for axes, (title, (points, labels)) in zip(all_axes, panels.items(), strict=True):
         xy, classes = np.array(points), np.array(labels)
         for c in sorted(set(labels)):
@@ -166,12 +233,14 @@ def _dot(label: str, color: str, marker: str) -> Any:
     return Line2D([], [], color=color, marker=marker, linestyle="none", label=label)
 
 
-def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
+def _figure(
+    rows: int, columns: int, size: tuple[float, float], height_ratios: Sequence[float] | None = None
+) -> tuple[Any, list[Any]]:
     """A figure and its axes, outside pyplot's global state."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
-    axes = list(np.atleast_1d(figure.subplots(rows, columns)).flat)
+    axes = list(np.atleast_1d(figure.subplots(rows, columns, height_ratios=height_ratios)).flat)
     for a in axes:
         a.spines[["top", "right"]].set_visible(False)
     return figure, axes

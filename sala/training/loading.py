@@ -127,7 +127,7 @@ def evaluate_run(
     config = read_config(folder)
     _check_same_method(folder, config, method)
     trained = load(folder, weights=weights, method=method)
-    store = open_data(folder, config, root)
+    store = open_data(folder, config, root, progress)
     if store.image_shape != trained.backbone.image_shape:
         raise SalaError(
             f"{folder} was trained on images of {trained.backbone.image_shape}, and {store.name} has {store.image_shape}"
@@ -150,11 +150,13 @@ def evaluate_run(
     return results
 
 
-def open_data(folder: Path, config: RunConfig, root: Path | None) -> ImageStore:
-    """The images of a run; those of another `root` must be the same ones."""
+def open_data(
+    folder: Path, config: RunConfig, root: Path | None, progress: Callable[[int, int], None] | None = None
+) -> ImageStore:
+    """The images of a run; those of another `root` must be the same ones. `progress` is told where they are read anew."""
     if root is None:
-        return config.open_store()
-    store = replace(config, root=str(root.resolve())).open_store()
+        return config.open_store(progress)
+    store = replace(config, root=str(root.resolve())).open_store(progress)
     if store.content_hash != (recorded := recorded_hash(folder)):
         raise SalaError(
             f"{root} holds other data than {folder} was trained on (hash {store.content_hash[:12]}, recorded "

@@ -78,7 +78,7 @@ def start_run(folder: Path | str, config: RunConfig, watch: Watch | None = None,
         plugins.remember(config.method)
         config = replace(config, method=plugins.absolute(config.method))
     store = config.open_store(watch.on_data)
-    method = _fresh_method(config, store)
+    method = fresh_method(config, store)
     samplers = _samplers(config, store)  # before anything is written: an impossible request leaves no folder
     state = TrainState.fresh(method, config.train)
     if not ranks.is_first:
@@ -161,7 +161,7 @@ def resume_run(
             f"the run {folder} was started on other data (hash {recorded[:12]}, now {store.content_hash[:12]}); "
             "bring back the data it had, or start a new run"
         )
-    method = _fresh_method(config, store)
+    method = fresh_method(config, store)
     state = TrainState.fresh(method, config.train)
     samplers = _samplers(config, store)
     with alone(folder) if ranks.is_first else nullcontext():
@@ -252,7 +252,8 @@ def _samplers(config: RunConfig, store: ImageStore) -> tuple[EpisodeSampler, Epi
     return training_sampler(config, store), fixed_sampler(store, p.validation, "val", p)
 
 
-def _fresh_method(config: RunConfig, store: ImageStore) -> Method:
+def fresh_method(config: RunConfig, store: ImageStore) -> Method:
+    """The method with initial weights, on the device of the run."""
     torch.manual_seed(config.seed)
     method = config.build_method(store.image_shape)
     method.mixed_precision = config.mixed_precision

@@ -260,3 +260,29 @@ def covariance_around_means(embeddings: list[Vector], labels: list[int], weights
             for j in range(d):
                 covariance[i][j] += w / total * (x[i] - means[y][i]) * (x[j] - means[y][j])
     return covariance
+
+
+def silhouette(points: list[Vector], labels: list[int]) -> float:
+    """Rousseeuw, 1987: the mean of (b - a) / max(a, b); a point that is alone in its class has 0."""
+    widths = []
+    for i, x in enumerate(points):
+        means = {}
+        for c in set(labels):
+            others = [distance(x, y) ** 0.5 for j, y in enumerate(points) if labels[j] == c and j != i]
+            if others:
+                means[c] = sum(others) / len(others)
+        if labels[i] not in means:
+            widths.append(0.0)
+            continue
+        a, b = means[labels[i]], min(mean for c, mean in means.items() if c != labels[i])
+        widths.append((b - a) / max(a, b))
+    return sum(widths) / len(widths)
+
+
+def neighbor_share(points: list[Vector], labels: list[int]) -> float:
+    """The share of points whose nearest other point is of their class."""
+    right = 0
+    for i, x in enumerate(points):
+        others = [j for j in range(len(points)) if j != i]
+        right += labels[min(others, key=lambda j: distance(x, points[j]))] == labels[i]
+    return right / len(points)

@@ -55,6 +55,8 @@ def test_a_sweep_is_run_recorded_published_and_not_repeated(tmp_path: Path, glyp
     done = subprocess.run(reproduce(tmp_path, *words), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("finished: glyphs-1shot-d0-") == 3
+    assert "0 of 3 runs are recorded, 0 begun, 3 missing" in done.stderr and "core-hours" in done.stderr
+    assert list(json.loads((tmp_path / "results" / "metric.json").read_text())) == [run_of("sala", 3).name]
     out, run = tmp_path / "results", run_of("sala", 3)
     cells = {(c["variant"], c["setting"]): c for c in json.loads((out / "table1.json").read_text())}
     assert set(cells) == {(a, s) for a in ("sala", "soft-kmeans") for s in ("ren", "large")}
