@@ -2,6 +2,7 @@
 
     <!-- tables: omniglot -->                  all tables on a dataset that have records; a second word is the budget
     <!-- scales: tiny-tiered -->               the tables of distances as printed
+    <!-- treatments: miniimagenet 2500 -->    the trials that the scale of distances was chosen by
     <!-- summary: miniimagenet omniglot -->    accuracies of all systems, without and with distractors
     <!-- coverage: miniimagenet -->            what is recorded, what is missing and what a run costs
     <!-- findings: all -->                     what was learned; or only the findings named
@@ -13,6 +14,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable
@@ -30,7 +32,8 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")))
 MARK = re.compile(
-    r"(<!-- (tables|scales|summary|coverage|findings|labeling): ([\w -]+?) -->\n).*?(<!-- end -->)", re.DOTALL
+    r"(<!-- (tables|scales|treatments|summary|coverage|findings|labeling): ([\w -]+?) -->\n).*?(<!-- end -->)",
+    re.DOTALL,
 )
 NOTHING = "Not yet run.\n"
 
@@ -52,6 +55,20 @@ def tables(dataset: str, budget: str = "cpu") -> str:
 
 def scales(dataset: str, budget: str = "cpu") -> str:
     return shown(("scale", "scale-distractors"), dataset, budget)
+
+
+def treatments(dataset: str, n_episodes: str) -> str:
+    """Validation accuracy after the trials of benchmarks/distance_scale.py, a column for each method."""
+    paths = sorted((RESULTS / "scale").glob(f"{dataset}-*-{n_episodes}-s*.json"))
+    found = {(one["treatment"], one["method"]): one["curve"][-1] for one in (json.loads(p.read_text()) for p in paths)}
+    methods = {"protonet": "ProtoNet", "soft-kmeans": "Soft k-Means"}
+    rows = []
+    for treatment in dict.fromkeys(treatment for treatment, _ in found):
+        ends = [found.get((treatment, method)) for method in methods]
+        rows.append(
+            ([treatment, *("-" if e is None else f"{e['val']:.1f} ± {e['ci95']:.1f}" for e in ends)], set[int]())
+        )
+    return formats.markdown(["distances times", *methods.values()], sorted(rows)) if rows else NOTHING
 
 
 def summary(*datasets: str) -> str:
@@ -88,6 +105,7 @@ def findings(*names: str) -> str:
 MAKERS = {
     "tables": tables,
     "scales": scales,
+    "treatments": treatments,
     "summary": summary,
     "coverage": coverage,
     "findings": findings,

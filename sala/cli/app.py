@@ -38,7 +38,7 @@ COMMANDS = {
     ),
     "demo": (
         "demo",
-        "Train ProtoNet and SALA on the built-in letters, test both, write a report. About two minutes on two cores.",
+        "Train ProtoNet and SALA on the built-in letters, test both, write a report. About three minutes on two cores.",
     ),
     "methods": (
         "methods",

@@ -22,7 +22,7 @@ def demo(
     episodes: Annotated[int, typer.Option(help="Training episodes of each method.")] = 2_000,
     seed: opt.Seed = 0,
 ) -> None:
-    """Train ProtoNet and SALA on the built-in letters, test both, write a report. About two minutes on two cores."""
+    """Train ProtoNet and SALA on the built-in letters, test both, write a report. About three minutes on two cores."""
     from sala.cli.training_view import watching
     from sala.reproduction.demo import demo_configs, demo_rows, run_demo
 

@@ -1,4 +1,4 @@
-"""The demo: two methods on the built-in data, in about two minutes, with a page to look at."""
+"""The demo: two methods on the built-in data, in about three minutes, with a page to look at."""
 
 from __future__ import annotations
 
