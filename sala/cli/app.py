@@ -27,6 +27,22 @@ from sala.errors import SalaError
 
 # the module of a command, and what `sala --help` says of it: the first line of its docstring
 COMMANDS = {
+    "label": (
+        "label",
+        "Label a folder of images from a few examples of each class. Outliers are rejected.",
+    ),
+    "serve": (
+        "serve",
+        "Label a pool of images in the browser, from a few examples of each class. Each correction is saved and used at once.",
+    ),
+    "predict": (
+        "predict",
+        "Label new images with a model of `sala label`: one or a million, in the same memory.",
+    ),
+    "demo": (
+        "demo",
+        "Train ProtoNet and SALA on the built-in letters, test both, write a report. About three minutes on two cores.",
+    ),
     "train": ("train", "Train a method on a dataset. Writes a run folder; prints its path."),
     "evaluate": (
         "evaluate",
@@ -35,10 +51,6 @@ COMMANDS = {
     "compare": (
         "evaluate",
         "Test several runs on the same episodes: a table with the paired difference of each against the first.",
-    ),
-    "demo": (
-        "demo",
-        "Train ProtoNet and SALA on the built-in letters, test both, write a report. About three minutes on two cores.",
     ),
     "methods": (
         "methods",
@@ -53,20 +65,9 @@ COMMANDS = {
         "Regenerate the tables and figures of the SALA paper under one protocol. Finished runs are skipped, begun ones "
         "continued.",
     ),
-    "label": (
-        "label",
-        "Label a folder of images from a few examples of each class. Outliers are rejected.",
-    ),
-    "predict": (
-        "predict",
-        "Label new images with a model of `sala label`: one or a million, in the same memory.",
-    ),
-    "serve": (
-        "serve",
-        "Label a pool of images in the browser, from a few examples of each class. Each correction is saved and used at once.",
-    ),
     "data": ("data", "Look at, prepare and download datasets."),
 }
+LABELING = ("label", "serve", "predict")
 STOPPED = 130  # the exit code of what Ctrl-C ended: 128 and the signal's number
 
 
@@ -118,15 +119,16 @@ def imported(name: str) -> Any:
 app = typer.Typer(
     cls=Commands,
     help="Semi-supervised few-shot image classification: a few labeled images, many unlabeled ones, some of them outliers.\n\n"
-    "Start with `sala demo`. Then `sala train`, `sala evaluate` and `sala compare`.\n\n"
-    "For a folder of images of your own: `sala label`, `sala predict` and `sala serve`.",
+    "For a folder of your own images: `sala label`, or `sala serve` for the same in the browser.\n\n"
+    "To compare few-shot methods: `sala demo`, then `sala train`, `sala evaluate` and `sala compare`.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
 for name, (_, summary) in COMMANDS.items():
-    app.command(name, help=summary)(lambda: None)
+    panel = "Label your images" if name in LABELING else "Train and compare few-shot methods"
+    app.command(name, help=summary, rich_help_panel=panel)(lambda: None)
 
 
 def main() -> None:
