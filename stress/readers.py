@@ -109,10 +109,14 @@ def _read_all(reader: Reader, inputs: dict[int, Input], own: Path) -> None:
 
 
 def problem_in_child(read: Read, files: Path, folder: Path, megabytes: float | None = None) -> str | None:
-    """What is wrong with one reading, in a child of its own."""
-    ended = run(lambda: _write(folder, 0, problem_in_reading(read, files, megabytes)), folder, SECONDS + 5)
-    found = _written(folder)
-    return found[0] if 0 in found else what_ended(ended)
+    """What is wrong with one reading, in a child of its own. One that takes too long is tried twice, as in `problems_of`."""
+    for _ in range(2):
+        ended = run(lambda: _write(folder, 0, problem_in_reading(read, files, megabytes)), folder, SECONDS + 5)
+        found = _written(folder)
+        problem = found[0] if 0 in found else what_ended(ended)
+        if problem != TOO_LONG:
+            break
+    return problem
 
 
 def _write(folder: Path, number: int, problem: str | None) -> None:
