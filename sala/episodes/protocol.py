@@ -222,7 +222,7 @@ _PHOTOS = {"standard": EpisodeShape(n_query=15, n_unlabeled=20)}
 _TEN_THOUSAND = {"cpu": replace(CPU, n_episodes=10_000), "paper": PAPER}
 # Photographs have d = 1600 (or 256 at 32 x 32 pixels). Summed over so many numbers distances are so large that a short
 # training spends itself on shrinking them, so they start at the scale of Omniglot's, where d = 64. Chosen on validation
-# classes with ProtoNet and Soft k-Means alone (benchmarks/distance_scale.py)
+# classes by ProtoNet, one seed; Soft k-Means has been trained with this scale only (benchmarks/distance_scale.py)
 _PHOTO_SCALE = 64.0
 
 
