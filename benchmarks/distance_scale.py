@@ -102,12 +102,13 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--method", action="append", choices=["protonet", "soft-kmeans"])
+    parser.add_argument("--treatment", action="append", choices=list(TREATMENTS))
     parser.add_argument("--out", type=Path, default=Path("results/scale"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     store = sala.load_dataset(args.dataset)
     args.out.mkdir(parents=True, exist_ok=True)
-    for treatment in TREATMENTS:
+    for treatment in args.treatment or TREATMENTS:
         for method in args.method or ["protonet", "soft-kmeans"]:
             slug = treatment.replace("/", "-").replace(", ", "-").replace(" ", "-")
             path = args.out / f"{args.dataset}-{method}-{slug}-{args.episodes}-s{args.seed}.json"
