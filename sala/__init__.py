@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # the same names as in _NAMES below, for type checkers and ed
     from sala.functional.prototypes import class_means, weighted_means
     from sala.functional.refinement import refine
     from sala.functional.selection import PseudoLabels, nearest
+    from sala.heads import HEADS, Head
     from sala.labeling.label import LabelingResult, label_folder
     from sala.labeling.predict import encoder_of, predict_files
     from sala.methods import METHODS, Method, build_method
@@ -43,6 +44,7 @@ __all__ = [
     "BACKBONES",
     "DATASETS",
     "ENCODERS",
+    "HEADS",
     "METHODS",
     "PROTOCOLS",
     "Budget",
@@ -50,6 +52,7 @@ __all__ = [
     "Episode",
     "EpisodeSampler",
     "EpisodeShape",
+    "Head",
     "Identity",
     "ImageEncoder",
     "ImageStore",
@@ -110,6 +113,7 @@ _NAMES = {
     "functional.prototypes": ("class_means", "weighted_means"),
     "functional.refinement": ("refine",),
     "functional.selection": ("PseudoLabels", "nearest"),
+    "heads": ("HEADS", "Head"),
     "labeling.label": ("LabelingResult", "label_folder"),
     "labeling.predict": ("encoder_of", "predict_files"),
     "methods": ("METHODS", "Method", "build_method"),
