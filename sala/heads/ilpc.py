@@ -133,22 +133,20 @@ def mean_losses(
 ) -> Tensor:  # -> [u]
     """The loss of each pseudo-label, averaged over the training of a linear classifier by gradient descent with momentum.
 
-    It starts at the class means of the support. All that it learns lies in the span of the images, so that their coordinates
-    there, no more than there are images, give the same losses.
+    It starts at the class means of the support, without bias. With inputs X (and a 1 for the bias) a gradient step on the
+    weights by X' r moves the logits by X X' r: so the logits F of all images and their velocity V are kept, not the weights.
     """
-    x = torch.linalg.qr(torch.cat([support, pool]).mT).R.mT
-    Y = one_hot(torch.cat([labels, chosen]), n_way, like=x)
-    inputs = torch.cat([x, torch.ones_like(x[:, :1])], -1)  # the last column is of the bias
-    means = unit_length(class_means(x[: len(labels)], labels, n_way))
-    weights = torch.cat([means, torch.zeros_like(means[:, :1])], -1).mT
-    velocity, total = torch.zeros_like(weights), torch.zeros_like(inputs[:, 0])
+    x = torch.cat([support, pool])
+    Y = one_hot(torch.cat([labels, chosen]), n_way, like=x).mT.contiguous()
+    K = x @ x.mT + 1
+    F = unit_length(class_means(support, labels, n_way)) @ x.mT  # [k, n]
+    V, total = torch.zeros_like(F), torch.zeros_like(F)
     for _ in range(n_epochs):
-        logs = (inputs @ weights).log_softmax(-1)
-        total -= (Y * logs).sum(-1)
-        gradient = inputs.mT @ (logs.exp() - Y) / len(inputs)
-        velocity = MOMENTUM * velocity + gradient + WEIGHT_DECAY * weights
-        weights = weights - LEARNING_RATE * velocity
-    return total[len(labels) :] / n_epochs
+        logs = F.log_softmax(0)
+        total -= logs
+        V = torch.addmm(V, logs.exp() - Y, K, beta=MOMENTUM, alpha=1 / len(x)) + WEIGHT_DECAY * F
+        F = F - LEARNING_RATE * V
+    return (Y * total).sum(0)[len(labels) :] / n_epochs
 
 
 def smallest(losses: Tensor, chosen: Tensor, n_way: int, n: int) -> Tensor:  # [u], [u] -> [u] bool

@@ -83,7 +83,7 @@ class LaplacianShot(Head):
 def bound_updates(distances: Tensor, W: Tensor, weight: float, n_steps: int) -> Tensor:  # [n, k], [n, n] -> [n, k]
     """The assignments y, updated until the bound stops to fall."""
     y = (-distances).softmax(-1)
-    before = torch.inf
+    before = torch.nan  # no bound yet: nothing compares with it
     for _ in range(n_steps):
         y = updated(distances, W @ y, weight).exp()
         bound = float((y * (y.clamp_min(1e-20).log() + distances - weight * (W @ y))).sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from sala.functional import class_means, one_hot, squared_distances, unit_length
@@ -53,15 +54,15 @@ class TIM(Head):
     n_steps: int = 150  # sec. 4, for TIM-ADM
 
     def fit(self, support: Tensor, labels: Tensor, pool: Tensor, n_way: int) -> FittedHead:
-        z_s, z_u, y = unit_length(support), unit_length(pool), one_hot(labels, n_way, like=support)
-        w = class_means(z_s, labels, n_way)
-        of_support = self.cross_entropy_weight / (1 + self.alpha)
-        of_pool = len(support) / max(1, len(pool))
+        z, y = unit_length(torch.cat([support, pool])), one_hot(labels, n_way, like=support)
+        w = class_means(z[: len(support)], labels, n_way)
+        importance = torch.ones_like(z[:, :1]) * len(support) / max(1, len(pool))
+        importance[: len(support)] = self.cross_entropy_weight / (1 + self.alpha)
         for _ in range(self.n_steps):
-            p_s, p_u = (log_probabilities(z, w, self.temperature).exp() for z in (z_s, z_u))
-            q = balanced(p_u, self.alpha)
-            total = of_support * pulled(y, p_s, z_s, w) + of_pool * pulled(q, p_u, z_u, w)
-            w = total / (of_support * y.sum(0) + of_pool * q.sum(0))[:, None]
+            p = log_probabilities(z, w, self.temperature).exp()
+            t = importance * torch.cat([y, balanced(p[len(support) :], self.alpha)])
+            p = importance * p
+            w = ((t - p).mT @ z + p.sum(0)[:, None] * w) / t.sum(0)[:, None]  # step 3, y and q together: t
         return fitted(pool, lambda x: log_probabilities(unit_length(x), w, self.temperature))
 
 
@@ -75,8 +76,3 @@ def balanced(p: Tensor, alpha: float) -> Tensor:  # [n, k] -> [n, k]
     sharpened = p ** (1 + alpha)
     q = sharpened / sharpened.sum(0).sqrt().clamp_min(1e-300)
     return q / q.sum(-1, keepdim=True)
-
-
-def pulled(y: Tensor, p: Tensor, z: Tensor, w: Tensor) -> Tensor:  # [n, k], [n, k], [n, d], [k, d] -> [k, d]
-    """sum_i y_ik z_i + p_ik (w_k - z_i)"""
-    return (y - p).mT @ z + p.sum(0)[:, None] * w
