@@ -63,6 +63,10 @@ class Head(ABC):
 
     def scores(self, task: Task, *, transductive: bool = False) -> Scores:
         """Class scores of the queries of one embedded task."""
+        return self.answers(task, transductive=transductive)[0]
+
+    def answers(self, task: Task, *, transductive: bool = False) -> tuple[Scores, Scores]:
+        """Class scores of the queries and of the unlabeled images of one embedded task."""
         if task.labels.ndim != 1 or task.support.ndim != 2:
             raise SalaError(
                 f"a head takes one task of embeddings [n, d]; got a support of {list(task.support.shape)}; embed "
@@ -72,9 +76,10 @@ class Head(ABC):
         support, unlabeled, query = (part.to(torch.float64) for part in parts)
         with torch.no_grad():
             if not transductive:
-                return self.fit(support, task.labels, unlabeled, task.n_way).classify(query)
-            pool = torch.cat([unlabeled, query])
-            return self.fit(support, task.labels, pool, task.n_way).pool[len(unlabeled) :]
+                fitted = self.fit(support, task.labels, unlabeled, task.n_way)
+                return fitted.classify(query), fitted.pool
+            pool = self.fit(support, task.labels, torch.cat([unlabeled, query]), task.n_way).pool
+            return pool[len(unlabeled) :], pool[: len(unlabeled)]
 
 
 def fitted(pool: Tensor, classify: Callable[[Tensor], Tensor]) -> FittedHead:
