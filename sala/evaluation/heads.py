@@ -32,6 +32,7 @@ def evaluate_heads(
     method: Method | None = None,
     transductive: bool = False,
     progress: Progress | None = None,
+    episode_progress: Progress | None = None,
     embeddings: Embeddings | None = None,
 ) -> dict[str, Result]:
     """The accuracies of heads on episodes 0 .. n - 1 of a sampler, on the embeddings of one network.
@@ -52,7 +53,9 @@ def evaluate_heads(
     transductive : bool, default False
         Whether the queries of an episode join its unlabeled images. By default each query is classified on its own.
     progress : callable, optional
-        Called with the number of episodes done so far and in all.
+        Called with the number of images embedded so far and in all.
+    episode_progress : callable, optional
+        Called with the number of episodes classified so far and in all.
     embeddings : Embeddings, optional
         Of this method and store, shared with other calls.
 
@@ -75,11 +78,11 @@ def evaluate_heads(
     at_least(1, n_episodes, "the number of episodes")
     embeddings = embeddings or Embeddings(method or _identity(sampler), sampler.store)
     measured: dict[str, list[dict[str, float]]] = {name: [] for name in heads}
-    for i, episode in enumerate(_episodes(embeddings, sampler, n_episodes)):
+    for i, episode in enumerate(_episodes(embeddings, sampler, n_episodes, progress)):
         for name, head in heads.items():
             measured[name].append(_measure(head, name, episode, transductive))
-        if progress:
-            progress(i + 1, n_episodes)
+        if episode_progress:
+            episode_progress(i + 1, n_episodes)
     return {name: _result(rows, sampler) for name, rows in measured.items()}
 
 
@@ -89,13 +92,15 @@ def _identity(sampler: EpisodeSampler) -> Method:
     return build_method("protonet", Identity(sampler.store.width))
 
 
-def _episodes(embeddings: Embeddings, sampler: EpisodeSampler, n_episodes: int) -> Iterator[Episode]:
+def _episodes(
+    embeddings: Embeddings, sampler: EpisodeSampler, n_episodes: int, progress: Progress | None
+) -> Iterator[Episode]:
     """Embedded episodes, one by one. The method is in evaluation mode meanwhile."""
     method, was_training = embeddings.method, embeddings.method.training
     method.eval()
     try:
         with torch.inference_mode():
-            for batch in embedded_episodes(embeddings, sampler, n_episodes):
+            for batch in embedded_episodes(embeddings, sampler, n_episodes, progress=progress):
                 yield from (episode_of(batch, i) for i in range(len(batch.query_labels)))
     finally:
         method.train(was_training)
