@@ -24,10 +24,12 @@ def sinkhorn(weights: Tensor, capacities: Tensor, columns: Tensor | None = None)
     """
     c = torch.ones_like(capacities) if columns is None else columns
     sums = weights @ c
+    rows = torch.zeros_like(sums)
     for _ in range(MAX_STEPS if len(weights) else 0):
-        r = 1 / sums
+        before, r = rows, 1 / sums
         c = capacities / (weights.mT @ r)
         sums = weights @ c
-        if float((r * sums - 1).abs().max()) <= TOLERANCE:
+        rows = r * sums  # sums of the rows, columns being as they should
+        if float((rows - before).abs().max()) <= TOLERANCE:  # as the released codes end
             break
     return Balanced(weights * c / sums[:, None], c)
