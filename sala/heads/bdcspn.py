@@ -42,7 +42,7 @@ class BDCSPN(Head):
     paper = "Liu et al., ECCV 2020"
     is_transductive = True
 
-    epsilon: float = 10.0  # sec. 3.2
+    epsilon: float = 10.0  # released code of LaplacianShot, which rectifies prototypes too
     n_selected: int | None = None  # Z
 
     def fit(self, support: Tensor, labels: Tensor, pool: Tensor, n_way: int) -> FittedHead:

@@ -56,7 +56,7 @@ class LaplacianShot(Head):
     is_transductive = True
 
     laplacian_weight: float = 1.0  # released code
-    n_neighbors: int = 3  # sec. 4
+    n_neighbors: int = 3  # released code
     n_steps: int = 20  # released code
     is_rectified: bool = True  # released commands
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sala.functional import unit_length
 
-EPSILON = 1e-6  # Hu et al., sec. 3.1: keeps the power of 0 finite
+EPSILON = 1e-6  # released code of PT-MAP
 
 
 def centered(support: Tensor, pool: Tensor) -> Callable[[Tensor], Tensor]:  # [s, d], [u, d] -> ([n, d] -> [n, d])
@@ -19,5 +19,5 @@ def centered(support: Tensor, pool: Tensor) -> Callable[[Tensor], Tensor]:  # [s
 
 
 def powered(x: Tensor, beta: float) -> Tensor:  # [n, d] -> [n, d]
-    """The power transform of Hu et al., eq. 1: (x + epsilon)^beta, brought to length 1. A negative number keeps its sign."""
+    """The power transform of Hu et al.: (x + epsilon)^beta, brought to length 1. A negative number keeps its sign."""
     return unit_length(torch.where(x < 0, -1.0, 1.0) * (x.abs() + EPSILON) ** beta)

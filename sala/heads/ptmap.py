@@ -54,8 +54,8 @@ class PTMAP(Head):
     paper = "Hu et al., ICANN 2021"
     is_transductive = True
 
-    beta: float = 0.5  # sec. 4
-    inverse_temperature: float = 10.0  # sec. 4
+    beta: float = 0.5  # released code
+    inverse_temperature: float = 10.0  # released code
     step_size: float = 0.2  # released code
     n_steps: int = 20  # released code
 

@@ -18,7 +18,7 @@ class TIM(Head):
     Boudiaf et al., NeurIPS 2020, arXiv:2008.11297.
 
     1. p_ik = softmax_k(-tau / 2 |w_k - z_i|^2), z of length 1, w from the class means on
-    2. q_ik ~ p_ik^(1 + alpha) / sqrt(sum_i p_ik^(1 + alpha)), on the pool          (Prop. 1)
+    2. q_ik ~ p_ik^(1 + alpha) / sqrt(sum_i p_ik^(1 + alpha)), on the pool
     3. w_k = sum of y_ik z_i + p_ik (w_k - z_i) on the support and of q_ik z_i + p_ik (w_k - z_i) on the pool, over the sum of
        y and q; support images count lambda / (1 + alpha), those of the pool |S| / |U|
 
@@ -48,10 +48,10 @@ class TIM(Head):
     paper = "Boudiaf et al., NeurIPS 2020"
     is_transductive = True
 
-    temperature: float = 15.0  # sec. 4, and the released code
-    cross_entropy_weight: float = 0.1  # sec. 4
-    alpha: float = 0.1  # sec. 4
-    n_steps: int = 150  # sec. 4, for TIM-ADM
+    temperature: float = 15.0  # released code
+    cross_entropy_weight: float = 0.1  # released code
+    alpha: float = 0.1  # released code
+    n_steps: int = 150  # released code
 
     def fit(self, support: Tensor, labels: Tensor, pool: Tensor, n_way: int) -> FittedHead:
         z, y = unit_length(torch.cat([support, pool])), one_hot(labels, n_way, like=support)

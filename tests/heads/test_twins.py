@@ -113,6 +113,15 @@ def test_ilpc_in_one_round_keeps_the_balanced_labels() -> None:
     assert_close(found, as_tensor(twin), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_ilpc_cleans_round_by_round_as_its_slow_twin_does(seed: int) -> None:
+    task = positive_task(seed)
+    x_s, x_u = (torch.nn.functional.normalize(part - part.mean(0), dim=-1) for part in (task.support, task.unlabeled))
+    found = ILPC(n_selected=1, n_epochs=8).clean(x_s, task.labels, x_u, 3)
+    twin = slow.cleaned(x_s.tolist(), task.labels.tolist(), x_u.tolist(), 3, n_selected=1, n_epochs=8)
+    assert_close(found, as_tensor(twin), rtol=1e-3, atol=1e-4)
+
+
 def test_without_the_laplacian_and_rectification_laplacianshot_is_simpleshot() -> None:
     task = positive_task()
     plain = LaplacianShot(laplacian_weight=0.0, is_rectified=False).scores(task).log_probabilities

@@ -92,7 +92,10 @@ def laplacianshot(s: Matrix, y: list[int], u: Matrix, q: Matrix, k: int) -> Matr
     prototypes, shift = rectified(s_, y, u_, k)
     nodes, queries = ([plus(x, shift) for x in part] for part in (u_, q_))
     unary = [[square(x, m) for m in prototypes] for x in nodes]
-    near = [sorted((j for j in range(len(nodes)) if j != i), key=lambda j: square(nodes[i], nodes[j]))[:3] for i in range(len(nodes))]  # noqa: E501  # fmt: skip
+    near = []
+    for i, x in enumerate(nodes):
+        others = [j for j in range(len(nodes)) if j != i]
+        near.append(sorted(others, key=lambda j, x=x: square(x, nodes[j]))[:3])
     assigned = [softmax([-a for a in row]) for row in unary]
     for _ in range(20):
         assigned = [
@@ -219,3 +222,27 @@ def training_losses(x: Matrix, labels: list[int], n_support: int, k: int, n_epoc
         speed = [[0.9 * a + b for a, b in zip(r, g, strict=True)] for r, g in zip(speed, gradient, strict=True)]
         layer = [[a - 0.1 * b for a, b in zip(r, v, strict=True)] for r, v in zip(layer, speed, strict=True)]
     return total
+
+
+def cleaned(s: Matrix, y: list[int], u: Matrix, k: int, n_selected: int, n_epochs: int) -> Matrix:
+    """iLPC's probabilities of the pool, round by round, with alpha = 0.8, 20 neighbors and tau = 3."""
+    found: dict[int, Vector] = {}
+    left, room = list(range(len(u))), [len(u) / k] * k
+    while left:
+        Z = propagated(s + [u[i] for i in left], y, k, 20, 0.8)[len(s) :]
+        free = [max(0.0, r) for r in room]
+        free = [r * len(left) / sum(free) for r in free]
+        P = balanced([[(max(0.0, v) / sum(row)) ** 3 for v in row] for row in Z], free, 1_000)
+        found |= dict(zip(left, P, strict=True))
+        chosen = [largest(row) for row in P]
+        losses = training_losses(s + [u[i] for i in left], y + chosen, len(s), k, n_epochs)[len(s) :]
+        moves = []
+        for c in range(k):
+            mine = [j for j in range(len(left)) if chosen[j] == c]
+            moves += sorted(mine, key=lambda j: losses[j])[:n_selected]
+        if len(moves) < k:
+            break
+        s, y = s + [u[left[j]] for j in moves], y + [chosen[j] for j in moves]
+        room = [r - sum(chosen[j] == c for j in moves) for c, r in enumerate(room)]
+        left = [i for j, i in enumerate(left) if j not in moves]
+    return [found[i] for i in range(len(u))]
