@@ -55,7 +55,7 @@ def evaluate(
         "n_unlabeled": unlabeled,
         "n_query": queries,
     }
-    heads.check([run] if run else [], encoder, root, head or [], transductive)
+    heads.check([run] if run else [], encoder, root, head or [], transductive, split, setting)
     chosen = heads.opened(head) if head else {}
     if encoder is not None and root is not None:
         shape = heads.folder_shape(**numbers)
@@ -159,7 +159,7 @@ def compare(
     """
     from sala.evaluation.report import comparison_table
 
-    heads.check(runs or [], encoder, root, head or [], transductive)
+    heads.check(runs or [], encoder, root, head or [], transductive, split, setting)
     chosen = heads.opened(head) if head else {}
     numbers = {
         "n_way": ways,

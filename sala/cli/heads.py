@@ -21,12 +21,24 @@ if TYPE_CHECKING:
     from sala.training.loading import OpenedRun
 
 
-def check(runs: list[Path], encoder: str | None, root: Path | None, heads: list[str], transductive: bool) -> None:
+def check(
+    runs: list[Path],
+    encoder: str | None,
+    root: Path | None,
+    heads: list[str],
+    transductive: bool,
+    split: str,
+    setting: str | None,
+) -> None:
     """Refuse what does not go together."""
     if bool(runs) == (encoder is not None):
         raise SalaError("embeddings come from a run or from --encoder: name one of the two")
     if encoder is not None and root is None:
         raise SalaError("--encoder wants --root FOLDER, a folder with a folder of images for each class")
+    if encoder is not None and (split != "test" or setting is not None):
+        raise SalaError(
+            "--encoder draws from all classes in --root, by the numbers given; leave out --split and --setting"
+        )
     if not heads and (encoder is not None or transductive):
         option = "--transductive" if encoder is None else "--encoder"
         raise SalaError(f"{option} is for heads; name one with --head, from `sala methods`")

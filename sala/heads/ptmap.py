@@ -27,8 +27,9 @@ class PTMAP(Head):
     the pool would get the row of P that it has. Equally large classes are an assumption; distractors break it.
 
     Deviations: the power of a negative number keeps its sign (the paper's embeddings are not negative). The released code's
-    QR decomposition is omitted: it keeps all distances. As in that code, the support is centered by its own mean, the pool and
-    queries by the pool's; without a pool, all by the support's.
+    QR decomposition is omitted: it keeps all distances. Sinkhorn starts from the column factors of the step before, which is
+    faster. As in that code, the support is centered by its own mean, the pool and queries by the pool's; without a pool, all
+    by the support's.
 
     Parameters
     ----------

@@ -82,6 +82,7 @@ def test_an_image_that_cannot_be_read_is_left_out_with_a_warning(colors: Path, c
         (("omniglot-sala", "--encoder", "lite0"), "a run or from --encoder"),
         (("--encoder", "lite0", "--head", "tim"), "--root FOLDER"),
         (("--encoder", "lite0", "--root", "."), "--encoder is for heads"),
+        (("--encoder", "lite0", "--root", ".", "--head", "tim", "--split", "val"), "leave out --split"),
         (("omniglot-sala", "--transductive"), "--transductive is for heads"),
         (("omniglot-sala", "--head", "simpleshoot"), "the heads are simpleshot"),
     ],
