@@ -16,19 +16,23 @@ if TYPE_CHECKING:  # the same names as in _NAMES below, for type checkers and ed
     from sala.classifier.model import LabelModel
     from sala.classifier.rejection import rejection_threshold
     from sala.data.datasets import DATASETS, load_dataset
+    from sala.data.features import FeatureStore
     from sala.data.store import ImageStore
     from sala.encoders.embed import embed_files
+    from sala.encoders.folders import embed_class_folders
     from sala.encoders.registry import ENCODERS, open_encoder
     from sala.episodes.make import make_task
     from sala.episodes.protocol import PROTOCOLS, Budget, EpisodeShape, Protocol
     from sala.episodes.sampler import EpisodeSampler
     from sala.episodes.task import Episode, Task
     from sala.evaluation.evaluate import evaluate
+    from sala.evaluation.heads import evaluate_heads
     from sala.evaluation.results import Interval, Result
     from sala.functional.distances import squared_distances
     from sala.functional.prototypes import class_means, weighted_means
     from sala.functional.refinement import refine
     from sala.functional.selection import PseudoLabels, nearest
+    from sala.heads import HEADS, Head
     from sala.labeling.label import LabelingResult, label_folder
     from sala.labeling.predict import encoder_of, predict_files
     from sala.methods import METHODS, Method, build_method
@@ -43,6 +47,7 @@ __all__ = [
     "BACKBONES",
     "DATASETS",
     "ENCODERS",
+    "HEADS",
     "METHODS",
     "PROTOCOLS",
     "Budget",
@@ -50,6 +55,8 @@ __all__ = [
     "Episode",
     "EpisodeSampler",
     "EpisodeShape",
+    "FeatureStore",
+    "Head",
     "Identity",
     "ImageEncoder",
     "ImageStore",
@@ -69,9 +76,11 @@ __all__ = [
     "build_backbone",
     "build_method",
     "class_means",
+    "embed_class_folders",
     "embed_files",
     "encoder_of",
     "evaluate",
+    "evaluate_heads",
     "fit_pool",
     "label_folder",
     "load",
@@ -97,19 +106,23 @@ _NAMES = {
     "classifier.model": ("LabelModel",),
     "classifier.rejection": ("rejection_threshold",),
     "data.datasets": ("DATASETS", "load_dataset"),
+    "data.features": ("FeatureStore",),
     "data.store": ("ImageStore",),
     "encoders.embed": ("embed_files",),
+    "encoders.folders": ("embed_class_folders",),
     "encoders.registry": ("ENCODERS", "open_encoder"),
     "episodes.make": ("make_task",),
     "episodes.protocol": ("PROTOCOLS", "Budget", "EpisodeShape", "Protocol"),
     "episodes.sampler": ("EpisodeSampler",),
     "episodes.task": ("Episode", "Task"),
     "evaluation.evaluate": ("evaluate",),
+    "evaluation.heads": ("evaluate_heads",),
     "evaluation.results": ("Interval", "Result"),
     "functional.distances": ("squared_distances",),
     "functional.prototypes": ("class_means", "weighted_means"),
     "functional.refinement": ("refine",),
     "functional.selection": ("PseudoLabels", "nearest"),
+    "heads": ("HEADS", "Head"),
     "labeling.label": ("LabelingResult", "label_folder"),
     "labeling.predict": ("encoder_of", "predict_files"),
     "methods": ("METHODS", "Method", "build_method"),

@@ -15,6 +15,7 @@ import pytest
 
 import sala
 from sala import functional
+from sala.heads import HEADS
 from sala.methods import METHODS
 
 
@@ -58,6 +59,11 @@ def test_every_parameter_of_a_public_name_is_documented(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_an_example_that_runs(name: str) -> None:
     check(METHODS[name], name)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_every_head_has_an_example_that_runs(name: str) -> None:
+    check(HEADS[name], name)
 
 
 @pytest.mark.parametrize("name", ["class_means", "squared_distances"])

@@ -13,16 +13,18 @@ import sala
 ROOT = Path(sala.__file__).parent
 # A room imports only rooms before it in this list, and itself.
 FOUNDATION = ["errors", "text", "cache", "locks", "atomic", "data"]
-RESEARCH = ["episodes", "nn", "functional", "methods", "evaluation", "training", "templates", "reproduction"]
+RESEARCH = ["episodes", "nn", "functional", "methods", "heads", "evaluation", "training", "templates", "reproduction"]
 LABELING = ["encoders", "classifier", "labeling", "web"]
 ORDER = [*FOUNDATION, *RESEARCH, *LABELING, "cli", "__main__"]
 # methods know tensors only; photos are labeled without anything that trains
 FORBIDDEN = {
     "functional": {"data", "methods", "nn.backbones", "episodes.sampler", "episodes.protocol"},
     "methods": {"data", "episodes.sampler", "episodes.protocol"},
+    "heads": {"data", "nn", "methods", "episodes.sampler", "episodes.protocol"},
     **{room: {*RESEARCH} - {"functional", "templates"} for room in LABELING},
 }
-LAZILY = {("encoders.run", "training")}  # an encoder from a run is opened when it is asked for
+# an encoder from a run is opened when it is asked for, and the classifier as a head when that is
+LAZILY = {("encoders.run", "training"), ("heads.classifier", "classifier")}
 MAX_MODULE, MAX_FUNCTION, MAX_TOP = 300, 45, 8
 
 

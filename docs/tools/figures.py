@@ -63,7 +63,7 @@ RESEARCH = [
     ("data/", "image sets, safe decoding, the store"),
     ("episodes/", "Task, protocol, sampler"),
     ("nn/", "backbones and CPU kernels"),
-    ("functional/, methods/", "one file per paper"),
+    ("functional/, methods/, heads/", "one file per paper"),
     ("evaluation/", "accuracy, intervals, comparison"),
     ("training/", "loop, checkpoint, run folder"),
     ("reproduction/", "the paper's tables and figures"),

@@ -54,7 +54,7 @@ COMMANDS = {
     ),
     "methods": (
         "methods",
-        "List the methods: their papers, what they do with unlabeled images, and their options.",
+        "List the methods and heads: their papers, what they do with unlabeled images, and the methods' options.",
     ),
     "samples": (
         "methods",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def methods() -> None:
-    """List the methods: their papers, what they do with unlabeled images, and their options."""
+    """List the methods and heads: their papers, what they do with unlabeled images, and the methods' options."""
     from sala.methods import METHODS, method_options
 
     table = Table(box=None, pad_edge=False)
@@ -35,6 +35,20 @@ def methods() -> None:
     for name, cls in METHODS.items():
         if options := method_options(cls):
             console.out.print(f"  {name}: {escape(', '.join(option_text(*item) for item in options.items()))}")
+    console.out.print("\nheads, without a training of their own (sala evaluate RUN --head NAME):\n")
+    console.out.print(_heads_table())
+
+
+def _heads_table() -> Table:
+    from sala.heads import HEADS
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("head", "paper", "unlabeled images", "published as transductive"):
+        table.add_column(column, overflow="fold")
+    for name, cls in HEADS.items():
+        used = "used" if cls.uses_unlabeled else "not used"
+        table.add_row(name, cls.paper, used, "yes" if cls.is_transductive else "no")
+    return table
 
 
 def transductive_text(cls: type[Method]) -> str:

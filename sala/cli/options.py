@@ -20,8 +20,31 @@ Transductive = Annotated[
 ]
 Backbone = Annotated[str, typer.Option(help="conv4 or resnet12.")]
 Run = Annotated[Path, typer.Argument(help="A run folder, or a run that comes with sala: omniglot-sala.")]
-Runs = Annotated[list[Path], typer.Argument(help="Run folders; the others are compared with the first.")]
+RunOrNone = Annotated[
+    Path | None,
+    typer.Argument(help="A run folder, or a run that comes with sala: omniglot-sala. Left out with --encoder."),
+]
+Runs = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Run folders; the others are compared with the first. Left out with --encoder."),
+]
 Weights = Annotated[str, typer.Option(help="best (by validation) or last.")]
+
+# heads
+Heads = Annotated[
+    list[str] | None,
+    typer.Option("--head", help="A head of `sala methods`, on the embeddings of the run or encoder; repeatable."),
+]
+TransductiveHeads = Annotated[
+    bool,
+    typer.Option("--transductive", help="Heads: queries join the unlabeled images; by default each is on its own."),
+]
+HeadEncoder = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder", help="Heads on features of the images in --root FOLDER/class_name, by this encoder (e.g. lite0)."
+    ),
+]
 
 # data
 DatasetName = Annotated[str, typer.Argument(help="A dataset of `sala data list`.")]
@@ -30,6 +53,12 @@ Root = Annotated[
     Path | None, typer.Option(help="Folder (or zip) with the dataset's files; else $SALA_DATA, else the cache.")
 ]
 MovedRoot = Annotated[Path | None, typer.Option("--root", help="Where the data of the run is now, if it has moved.")]
+RunOrFolderRoot = Annotated[
+    Path | None,
+    typer.Option(
+        "--root", help="Where the data of the run is now, if it has moved; with --encoder, the folder of class folders."
+    ),
+]
 ImageSize = Annotated[int | None, typer.Option(help="Side of the images in pixels; each dataset has its own default.")]
 SplitFile = Annotated[Path | None, typer.Option(help="folder: a CSV of class,split lines.")]
 SplitSeed = Annotated[int | None, typer.Option(help="folder: draws the split of the classes.")]

@@ -6,6 +6,16 @@ files. Every other room may call; nothing here knows a network.
 """
 
 from sala.data.datasets import DATASETS, Dataset, dataset_named, load_dataset, prepared_stores
+from sala.data.features import FeatureStore
 from sala.data.store import ClassEntry, ImageStore
 
-__all__ = ["DATASETS", "ClassEntry", "Dataset", "ImageStore", "dataset_named", "load_dataset", "prepared_stores"]
+__all__ = [
+    "DATASETS",
+    "ClassEntry",
+    "Dataset",
+    "FeatureStore",
+    "ImageStore",
+    "dataset_named",
+    "load_dataset",
+    "prepared_stores",
+]

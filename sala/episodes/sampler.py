@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sala.data.features import FeatureStore
 from sala.data.store import ClassEntry, ImageStore
 from sala.episodes.protocol import TEST_SEED, VALIDATION_SEED, EpisodeShape, Protocol
 from sala.episodes.task import Episode, Task
@@ -49,8 +50,8 @@ class EpisodeSampler:
 
     Parameters
     ----------
-    store : ImageStore
-        The dataset, from `sala.load_dataset`.
+    store : ImageStore or FeatureStore
+        The dataset, from `sala.load_dataset`; or features by class.
     shape : EpisodeShape
         Ways, shots, queries, unlabeled images and distractors of an episode.
     split : str
@@ -80,7 +81,7 @@ class EpisodeSampler:
 
     def __init__(
         self,
-        store: ImageStore,
+        store: ImageStore | FeatureStore,
         shape: EpisodeShape,
         *,
         split: str,
@@ -164,7 +165,9 @@ def _chosen(rng: np.random.Generator, rows: Rows, n: int) -> Rows:
     return drawn
 
 
-def fixed_sampler(store: ImageStore, shape: EpisodeShape, split: str, protocol: Protocol) -> EpisodeSampler:
+def fixed_sampler(
+    store: ImageStore | FeatureStore, shape: EpisodeShape, split: str, protocol: Protocol
+) -> EpisodeSampler:
     """The fixed episodes of a split. Training classes keep their label split, the others have none."""
     share = protocol.labeled_share if split == "train" else None
     seed = {"train": TEST_SEED + 1, "val": VALIDATION_SEED, "test": TEST_SEED}.get(split, TEST_SEED)
@@ -173,9 +176,10 @@ def fixed_sampler(store: ImageStore, shape: EpisodeShape, split: str, protocol: 
     )
 
 
-def images_of(store: ImageStore, rows: Rows) -> Tensor:
-    """[n, C, H, W] uint8, in channels-last memory as the store has them."""
-    return torch.from_numpy(store.images[rows]).permute(0, 3, 1, 2)
+def images_of(store: ImageStore | FeatureStore, rows: Rows) -> Tensor:
+    """[n, C, H, W] uint8, in channels-last memory as the store has them; [n, d] of features."""
+    images = torch.from_numpy(store.images[rows])
+    return images if isinstance(store, FeatureStore) else images.permute(0, 3, 1, 2)
 
 
 def build_episode(rows: EpisodeRows, content: Tensor, n_way: int) -> Episode:

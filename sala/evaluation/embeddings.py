@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sala.data import ImageStore
+from sala.data import FeatureStore, ImageStore
 from sala.episodes.sampler import EpisodeRows, EpisodeSampler, Rows, build_episode, images_of
 from sala.episodes.task import Episode, Task
 from sala.evaluation.batching import task_of
@@ -23,7 +23,7 @@ EPISODE_BATCH = 50
 class Embeddings:
     """Embeddings of a store's images by a trained method; each image passes the network once, when it is first asked for."""
 
-    def __init__(self, method: Method, store: ImageStore, ranks: Ranks = ALONE):
+    def __init__(self, method: Method, store: ImageStore | FeatureStore, ranks: Ranks = ALONE):
         self.method, self.store, self.ranks = method, store, ranks
         self._known: Rows = np.empty(0, np.int64)  # sorted
         self._table: Tensor | None = None

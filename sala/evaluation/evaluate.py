@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sala.data import ImageStore
+from sala.data import FeatureStore, ImageStore
 from sala.episodes.sampler import EpisodeSampler
 from sala.episodes.task import Episode
 from sala.errors import SalaError, at_least
@@ -66,7 +66,9 @@ def evaluate(
     columns = _columns(method, batches)
     accuracies = tuple(map(float, columns.pop("accuracy")))
     diagnostics = {key[1:]: float(np.mean(columns.pop(key))) for key in list(columns) if key.startswith("@")}
-    return Result(accuracies, sampler.shape, sampler.split, sampler.identity, _pool(columns), diagnostics)
+    return Result(
+        accuracies, sampler.shape, sampler.split, sampler.identity, pseudo_label_quality(columns), diagnostics
+    )
 
 
 def _columns(method: Method, batches: Iterator[Episode]) -> dict[str, Array]:
@@ -81,12 +83,15 @@ def _columns(method: Method, batches: Iterator[Episode]) -> dict[str, Array]:
     return {key: np.concatenate([m[key] for m in measured]) for key in measured[0]}
 
 
-def _check_fits(method: Method, store: ImageStore) -> None:
+def _check_fits(method: Method, store: ImageStore | FeatureStore) -> None:
     shape = image_shape_of(method)
     if shape is not None and shape != store.image_shape:
+        has, repair = "features", "build it on sala.Identity"
+        if store.image_shape is not None:
+            has = str(list(store.image_shape))
+            repair = "build its backbone for store.image_shape, or load the dataset in that size"
         raise SalaError(
-            f"{type(method).__name__} takes images [H, W, C] = {list(shape)}, and {store.name} has "
-            f"{list(store.image_shape)}; build its backbone for store.image_shape, or load the dataset in that size"
+            f"{type(method).__name__} takes images [H, W, C] = {list(shape)}, and {store.name} has {has}; {repair}"
         )
 
 
@@ -115,7 +120,7 @@ def _measure(method: Method, episodes: Episode) -> dict[str, Array]:
     return numbers | {f"@{key}": np.array([value]) for key, value in diagnostics.items()}
 
 
-def _pool(counts: dict[str, Array]) -> dict[str, float]:
+def pseudo_label_quality(counts: dict[str, Array]) -> dict[str, float]:
     """How good the pseudo-labels were, over all selected images of all episodes, in percent.
 
     `accuracy` counts a selected distractor as wrong: there is no right label for it.

@@ -24,6 +24,12 @@ def pseudo_label_note(result: Result) -> str:
     return f"pseudo-labels: {labels['selected']:.0f} % selected, {labels['accuracy']:.1f} % of those right{distractors}"
 
 
+def inlier_note(result: Result) -> str:
+    """How well inlier scores tell distractors apart; empty where there are none."""
+    auroc = result.diagnostics.get("inlier_auroc")
+    return "" if auroc is None else f"inlier score of unlabeled images against distractors: AUROC {auroc:.1f} %"
+
+
 def comparison_table(results: dict[str, Result], methods: dict[str, str]) -> Table:
     """One row per run; the difference is paired, over the same episodes, against the first row."""
     base = next(iter(results.values()))

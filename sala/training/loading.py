@@ -6,7 +6,7 @@ import errno
 import json
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from sala.atomic import write_json
 from sala.data import ImageStore
 from sala.data.files import read_text
 from sala.episodes.protocol import EpisodeShape
-from sala.episodes.sampler import fixed_sampler
+from sala.episodes.sampler import EpisodeSampler, fixed_sampler
 from sala.errors import SalaError
 from sala.evaluation.embeddings import Embeddings
 from sala.evaluation.evaluate import evaluate
@@ -123,6 +123,34 @@ def evaluate_run(
 
     Each image is embedded once for all shapes. `root` is where the run's data is now, if it has moved.
     """
+    opened = open_run(folder, weights=weights, method=method, root=root, progress=progress)
+    return evaluate_opened(opened, shapes, split=split, n_episodes=n_episodes, progress=progress)
+
+
+@dataclass(frozen=True)
+class OpenedRun:
+    """A trained run and its data, with what is embedded already."""
+
+    folder: Path
+    config: RunConfig
+    weights: str
+    method: str  # what the user calls it
+    embeddings: Embeddings
+
+    def sampler(self, shape: EpisodeShape, split: str) -> EpisodeSampler:
+        """Of the fixed episodes of a split."""
+        return fixed_sampler(self.embeddings.store, shape, split, self.config.protocol)
+
+
+def open_run(
+    folder: Path | str,
+    *,
+    weights: str = "best",
+    method: str | None = None,
+    root: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> OpenedRun:
+    """A run and its images, of which none is embedded yet."""
     folder = run_folder(folder)
     config = read_config(folder)
     _check_same_method(folder, config, method)
@@ -132,20 +160,30 @@ def evaluate_run(
         raise SalaError(
             f"{folder} was trained on images of {trained.backbone.image_shape}, and {store.name} has {store.image_shape}"
         )
-    samplers = {name: fixed_sampler(store, shape, split, config.protocol) for name, shape in shapes.items()}
-    embeddings = Embeddings(trained, store)
-    name_of_method = method or config.method
+    return OpenedRun(folder, config, weights, method or config.method, Embeddings(trained, store))
+
+
+def evaluate_opened(
+    run: OpenedRun,
+    shapes: Mapping[str, EpisodeShape],
+    *,
+    split: str = "test",
+    n_episodes: int = 1_000,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Result]:
+    """The results of the run's own method, by name of the shape, kept in its folder."""
+    trained, samplers = run.embeddings.method, {name: run.sampler(shape, split) for name, shape in shapes.items()}
     results = {}
     for name, sampler in samplers.items():
         trained.selection_share = (
             sampler.shape.selection_share
         )  # the test's: with distractors half of the unlabeled images
-        with nullcontext() if name_of_method in METHODS else plugins.blaming(trained, name_of_method):
-            results[name] = evaluate(trained, sampler, n_episodes, progress=progress, embeddings=embeddings)
-        note = {"weights": weights, "method": config.method, "data_hash": sampler.store.content_hash}
-        path = result_path(folder, sampler.shape, split, n_episodes, weights)
+        with nullcontext() if run.method in METHODS else plugins.blaming(trained, run.method):
+            results[name] = evaluate(trained, sampler, n_episodes, progress=progress, embeddings=run.embeddings)
+        note = {"weights": run.weights, "method": run.config.method, "data_hash": sampler.store.content_hash}
+        path = result_path(run.folder, sampler.shape, split, n_episodes, run.weights)
         with suppress(PermissionError):  # someone else's run: it is measured, and not written to
-            if not is_shipped(folder):
+            if not is_shipped(run.folder):
                 _keep(path, results[name].to_json() | note)
     return results
 

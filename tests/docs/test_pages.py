@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import sala
+from sala.heads import HEADS
 from sala.methods import METHODS
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +88,12 @@ def defined(file: str) -> set[str]:
 def test_every_method_has_its_chapter() -> None:
     headings = " ".join(re.findall(r"^## (.*)$", METHODS_PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE))
     assert all(name in headings.replace("and ", "").split() for name in METHODS)
+
+
+def test_every_head_has_its_row() -> None:
+    page = (ROOT / "docs/how-to/heads.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \|.*\| (yes|no) \|$", page, flags=re.MULTILINE)
+    assert rows == [(name, "yes" if head.is_transductive else "no") for name, head in HEADS.items()]
 
 
 def test_pages_show_what_results_have() -> None:
