@@ -1,4 +1,4 @@
-"""Calibrated probabilities: the inverse temperature of the similarities, and the weight of the linear classifier.
+"""Calibrated class probabilities: the inverse temperature of the mixture's logits.
 
 Temperature scaling (Guo et al., ICML 2017, arXiv:1706.04599) with few labeled images or none to hold out: a prior predicts the
 temperature from the pool itself, and held-out labeled images adjust it.
@@ -7,74 +7,58 @@ temperature from the pool itself, and held-out labeled images adjust it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from sala.classifier.cross_validation import CrossValidated
+from sala.classifier import coefficients as chosen
+from sala.classifier.pipeline import ClassifiedPool
 
-TYPICAL_TOP_SIMILARITY, TYPICAL_DISPERSION = 0.50, 0.22  # medians of the tasks that the prior was fitted on
-TYPICAL_STRENGTH = 1.0  # as a number of images
-RANGE = (3.0, 60.0)  # of inverse temperatures that were seen
+RANGE = (0.02, 2.0)  # of inverse temperatures
 # two grids of log(inverse temperature / prior), the fine one around the best of the coarse one
 COARSE = tuple(0.32 * i for i in range(-8, 7))
 FINE = tuple(0.08 * i for i in range(-3, 4))
-LINEAR_WEIGHTS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-PENALTY = (1.0, 0.5)  # in nats, for any weight and per unit of it: a few held-out images may favor it by chance
 
 
-def mean_top_similarity(similarities: Tensor, inlier: Tensor) -> float:  # [n, k], [n]
-    """The mean similarity of a pool's inliers to their nearest class."""
-    return _regularized_mean(similarities.amax(-1), inlier, TYPICAL_TOP_SIMILARITY)
+def pool_statistics(found: ClassifiedPool) -> tuple[float, ...]:
+    """What the temperature depends on: 1, log of the inliers' mean top similarity to the labeled images, log of the images
+    of a class, and the share of inliers that the labeled images alone would put in the same class."""
+    w = found.posterior.weights.sum(-1)
+    n, n_way = found.posterior.logits.shape
+    to_labeled = found.embeddings @ found.labeled_directions.T
+    similarity, agreement = 0.3, 0.7  # typical ones, which count as one image
+    if n:
+        top, first = to_labeled.max(-1)
+        same = (first == found.posterior.logits.argmax(-1)).to(w.dtype)
+        similarity, agreement = (
+            (float((w * x).sum()) + typical) / (float(w.sum()) + 1)
+            for x, typical in ((top, similarity), (same, agreement))
+        )
+    return 1.0, math.log(max(similarity, 0.02)), math.log(1 + n / n_way), agreement
 
 
-def dispersion(similarities: Tensor, inlier: Tensor) -> float:  # [n, k], [n]
-    """The mean standard deviation of an inlier's similarities to the classes; 0 with one class."""
-    n, n_way = similarities.shape
-    return _regularized_mean(similarities.std(-1) if n and n_way > 1 else torch.zeros(n), inlier, TYPICAL_DISPERSION)
-
-
-def _regularized_mean(values: Tensor, inlier: Tensor, typical: float) -> float:
-    """The mean weighted by inlier probability, with one image's worth of the typical value for very small pools."""
-    total = float((inlier * values).sum()) if len(inlier) else 0.0
-    return (total + TYPICAL_STRENGTH * typical) / (float(inlier.sum()) + TYPICAL_STRENGTH)
-
-
-def temperature_prior(top_similarity: float, scatter: float, n_way: int, coefficients: Sequence[float]) -> float:
-    """The expected inverse temperature beta of a pool.
-
-    log beta = a + b log(mean top similarity) + c log(dispersion) + d log(n_way). The more similar images of a class are, the
-    more a difference of similarities means; the more similarities differ anyway, the less.
-    """
-    a, b, c, d = coefficients
-    log_beta = a + b * math.log(max(top_similarity, 1e-3)) + c * math.log(max(scatter, 1e-3)) + d * math.log(n_way)
+def temperature_prior(statistics: tuple[float, ...]) -> float:
+    """The expected inverse temperature of a pool, exp of a linear form."""
+    log_beta = sum(a * b for a, b in zip(chosen.TEMPERATURE, statistics, strict=True))
     return min(max(math.exp(log_beta), RANGE[0]), RANGE[1])
 
 
-def fit_temperature(
-    held_out: CrossValidated, prior: float, strength: float, linear_weight: float | None = None
-) -> tuple[float, float]:
-    """The inverse temperature beta and the linear classifier's weight that make held-out labels most likely.
+def fit_temperature(logits: Tensor, labels: Tensor, prior: float, strength: float) -> float:  # [m, k], [m]
+    """The inverse temperature beta that makes held-out labels most likely.
 
-    Minimizes sum_s c_s -log softmax(beta (similarities + weight linear))_y + strength / 2 (log beta - log prior)^2 + PENALTY
-    of the weight, over a grid; c_s balances the classes. No image is held out of a class of one, and these are the classes
-    that a linear classifier predicts worst: the more of them, the smaller its weight. With nothing held out the result is
-    the prior, and a linear classifier only if its weight is given.
+    Minimizes sum_s c_s -log softmax(beta logits)_y + strength / 2 (log beta - log prior)^2 over a grid; c_s balances the
+    classes. With nothing held out it is the prior.
     """
-    m, n_way = held_out.similarities.shape
+    m, n_way = logits.shape
     if not m or n_way < 2:
-        return prior, linear_weight or 0.0
-    counts = held_out.labels.bincount(minlength=n_way)
-    share = float((counts > 0).double().mean())
-    balance = (m / (share * n_way * counts.double()))[held_out.labels]
+        return prior
+    counts = labels.bincount(minlength=n_way).double()
+    balance = (m / ((counts > 0).sum() * counts))[labels]
 
-    def loss(shift: float, weight: float) -> float:
-        log_p = (prior * math.exp(shift) * held_out.logits(weight).double()).log_softmax(-1)
-        nll = -float(balance @ log_p[torch.arange(m), held_out.labels])
-        return nll + strength / 2 * shift**2 + (PENALTY[0] + PENALTY[1] * weight if weight else 0.0)
+    def loss(shift: float) -> float:
+        log_p = (prior * math.exp(shift) * logits.double()).log_softmax(-1)
+        return -float(balance @ log_p[torch.arange(m), labels]) + strength / 2 * shift**2
 
-    weights = [share * w for w in LINEAR_WEIGHTS] if linear_weight is None else [linear_weight]
-    _, coarse, best = min((loss(shift, w), shift, w) for w in weights for shift in COARSE)
-    _, shift = min((loss(coarse + fine, best), coarse + fine) for fine in FINE)
-    return prior * math.exp(shift), best
+    _, coarse = min((loss(shift), shift) for shift in COARSE)
+    _, shift = min((loss(coarse + fine), coarse + fine) for fine in FINE)
+    return prior * math.exp(shift)

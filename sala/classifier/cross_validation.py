@@ -4,7 +4,6 @@
 
 Nothing that a held-out image has brought about may stay, neither pool images that joined a class through it nor the center
 of the features: else held-out images would be classified better than new ones. Near-duplicates still vouch for each other.
-calibration.py fits the temperature to the result.
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sala.classifier.linear import linear_classifier
-from sala.classifier.pipeline import ClassifiedPool
-from sala.classifier.prototypes import multi_shot_rows
+from sala.classifier.pipeline import ClassifiedPool, outlier_log_odds
 
 N_FOLDS, N_FOLDS_LARGE_POOL = 5, 3  # fewer where the pool is large: a correction on the page waits for them
 MAX_HELD_OUT, MAX_TRAINING = 1_000, 5_000  # labeled images; of more, equally many of each class
@@ -31,13 +28,8 @@ class CrossValidated:
     """What the folds say of their held-out images."""
 
     labels: Tensor  # [m]
-    similarities: Tensor  # [m, k], to prototypes fitted without them
-    linear: Tensor  # [m, k], responses of a linear classifier fitted without them
-    outlier_probability: Tensor  # [m]
-
-    def logits(self, linear_weight: float) -> Tensor:  # -> [m, k]
-        """Similarities plus the weighted linear classifier, before temperature scaling."""
-        return self.similarities + linear_weight * self.linear
+    logits: Tensor  # [m, k], of a mixture fitted without them
+    outlier_log_odds: Tensor  # [m]
 
 
 def pool_sample(pool: Tensor) -> tuple[Tensor, int]:  # [n, d] -> [m, d]
@@ -55,17 +47,19 @@ def cross_validate(
     folds = torch.full_like(labels, -1)
     folds[some] = assign_folds(support[some], labels[some], n_folds)
     rows = (folds >= 0).nonzero()[:, 0]
-    similarities, linear = (support.new_zeros(len(rows), len(labels.bincount())) for _ in range(2))
-    outlier_probability = support.new_zeros(len(rows))
+    logits, log_odds = support.new_zeros(len(rows), len(labels.bincount())), support.new_zeros(len(rows))
     for fold in range(int(folds.max()) + 1):
         out, kept = folds[rows] == fold, training[folds[training] != fold]
         found, embed = classify_without(kept)
-        x = embed(rows[out])
-        outlier_probability[out] = found.outlier_detector.outlier_probability(x)
-        x = found.whitening.apply_(x)
-        similarities[out] = found.similarities(x)
-        linear[out] = x @ linear_classifier(found.refined.support, labels[kept]).T
-    return CrossValidated(labels[rows], similarities, linear, outlier_probability)
+        x = found.whitening.apply_(embed(rows[out]))
+        logits[out] = found.mixture.logits(x)
+        log_odds[out] = outlier_log_odds(found.mixture, found.neighborhood, x)
+    return CrossValidated(labels[rows], logits, log_odds)
+
+
+def multi_shot_rows(labels: Tensor) -> Tensor:  # [s] -> [m] rows
+    """Rows of labeled images whose class has two or more of them."""
+    return (labels.bincount()[labels] > 1).nonzero()[:, 0]
 
 
 def assign_folds(support: Tensor, labels: Tensor, n_folds: int = N_FOLDS) -> Tensor:  # [s, d], [s] -> [s]

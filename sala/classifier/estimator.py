@@ -16,6 +16,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
+from sala.classifier.coefficients import N_DIRECTIONS
 from sala.classifier.config import ClassifierConfig
 from sala.classifier.fit import PoolPredictions, fit_pool
 from sala.classifier.rejection import rejection_threshold
@@ -31,19 +32,9 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_steps : int, default 4
-        Refinement steps, in which unlabeled rows move the prototypes. 0 classifies by the labeled rows alone.
-    sharpness : float, default 20.0
-        Inverse temperature of the class probabilities during refinement. Higher values assign rows more firmly.
-    labeled_weight : float, default 2.0
-        Weight of a labeled row in a prototype, where a confident unlabeled row has weight 1.
-    anchor : float or None, default None
-        Share of the labeled rows' prototypes in those that classify, 0 to 1. None takes more of them the more outliers
-        there seem to be.
-    n_directions : int, default 16
+        Steps of EM, in which unlabeled rows move the prototypes. 0 classifies by the labeled rows alone.
+    n_directions : int, default 8
         Directions of the largest within-class covariance that whitening shrinks. 0 turns whitening off.
-    linear_weight : float or None, default None
-        Weight of a linear classifier of the labeled rows beside the prototypes, 0 to 100. None chooses it by
-        cross-validation.
     precision : float, default 0.9
         Wanted share of outliers among the rejected rows, above 0 and up to 1. It changes `rejected_` alone.
     unlabeled : object, default -1
@@ -112,20 +103,12 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         n_steps: int = 4,
-        sharpness: float = 20.0,
-        labeled_weight: float = 2.0,
-        anchor: float | None = None,
-        n_directions: int = 16,
-        linear_weight: float | None = None,
+        n_directions: int = N_DIRECTIONS,
         precision: float = 0.9,
         unlabeled: Any = -1,
     ):
         self.n_steps = n_steps
-        self.sharpness = sharpness
-        self.labeled_weight = labeled_weight
-        self.anchor = anchor
         self.n_directions = n_directions
-        self.linear_weight = linear_weight
         self.precision = precision
         self.unlabeled = unlabeled
 

@@ -8,13 +8,12 @@
 The steps, one file each:
 
 1. normalize.py: center and scale the features, and bring each image to length 1, so that dot products are cosine similarities.
-2. prototypes.py: start with the class means of the labeled images. In a few steps each pool image gets class probabilities and
-   an inlier probability, and moves the prototypes in proportion to both. Classes need not be equally large.
-3. outliers.py: estimate the share of outliers, give them prototypes of their own, use known outliers if there are some.
-4. whitening.py: down-weight directions of high within-class covariance, and refine once more.
-5. cross_validation.py, calibration.py: classify held-out labeled images by fits without them; from these choose the
-   temperature of the probabilities and the weight of a linear classifier (linear.py).
-6. suggestions.py: suggest images to label (active learning). rejection.py: choose the threshold of rejection.
+2. mixture.py: fit the mixture, one component per class and one for outliers, by EM with the labeled images clamped.
+   linear.py is the part of a similarity that the labeled images decide alone.
+3. whitening.py: down-weight directions of high within-class covariance; pipeline.py fits the mixture again.
+4. cross_validation.py, calibration.py: classify held-out labeled images by fits without them; from these and from a prior choose
+   the temperature of the probabilities.
+5. suggestions.py: suggest images to label (active learning). rejection.py: choose the threshold of rejection.
 
 The cost is linear in the pool.
 """
@@ -29,19 +28,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sala.classifier.calibration import dispersion, fit_temperature, mean_top_similarity, temperature_prior
+from sala.classifier.calibration import fit_temperature, pool_statistics, temperature_prior
 from sala.classifier.config import ClassifierConfig
-from sala.classifier.cross_validation import (
-    MAX_TRAINING,
-    CrossValidated,
-    cross_validate,
-    pool_sample,
-    stratified_sample,
-)
-from sala.classifier.linear import linear_classifier
+from sala.classifier.cross_validation import CrossValidated, cross_validate, pool_sample
+from sala.classifier.known_outliers import farthest_first
 from sala.classifier.model import LabelModel
 from sala.classifier.normalize import Floats, center_of, normalized, scale_of, to_tensor
-from sala.classifier.outlier_prototypes import farthest_first
 from sala.classifier.pipeline import ClassifiedPool, classify_pool
 from sala.classifier.predictions import PoolPredictions
 from sala.errors import SalaError
@@ -80,11 +72,14 @@ class Fitted:
         Predictions for the pool, each image without its own part in the prototypes.
     held_out : HeldOut
         Cross-validated predictions for labeled images, for a reliability diagram.
+    statistics : tuple of float
+        What the temperature's prior was made from (calibration.py).
     """
 
     model: LabelModel
     pool: PoolPredictions
     held_out: HeldOut
+    statistics: tuple[float, ...] = ()
 
     @property
     def held_out_outlier_probability(self) -> Floats:  # [m]
@@ -95,7 +90,7 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class _Features:
+class TaskFeatures:
     """What a fit is made from."""
 
     support: Tensor  # [s, d]
@@ -175,40 +170,39 @@ def fit_pool(
     outliers = labeled[:0] if outliers is None else outliers
     names = _checked_classes(labeled, labels, pool, outliers, classes)
     y = torch.from_numpy(np.asarray(labels, np.int64))
-    features = _Features(to_tensor(labeled), y, to_tensor(pool), to_tensor(outliers))
+    features = TaskFeatures(to_tensor(labeled), y, to_tensor(pool), to_tensor(outliers))
     return _fit(features, names, config)
 
 
-def _fit(features: _Features, names: tuple[str, ...], config: ClassifierConfig) -> Fitted:
+def _fit(features: TaskFeatures, names: tuple[str, ...], config: ClassifierConfig) -> Fitted:
     center, scale = features.normalization()
     known = features.known_outliers
     known = known[farthest_first(_finite(normalized(known, center, scale)))]
-    features = _Features(features.support, features.labels, features.pool, known)
+    features = TaskFeatures(features.support, features.labels, features.pool, known)
     found = features.classify(center, scale, config)
-    refined, y = found.refined, features.labels
-    similarities, inlier = found.pool_similarities(), 1 - found.outlier_probability
-    measures = mean_top_similarity(similarities, inlier), dispersion(similarities, inlier)
-    prior = temperature_prior(*measures, len(names), config.temperature_prior)
-    held_out = _held_out(features, refined.support, config)
-    beta, weight = fit_temperature(held_out, prior, config.prior_strength, config.linear_weight)
-    rows = stratified_sample(refined.support, y, MAX_TRAINING)
-    linear = weight * linear_classifier(refined.support[rows], y[rows])
+    statistics = pool_statistics(found)
+    support = normalized(features.support, center, scale)
+    held_out = held_out_of(features, support, config)
+    beta = fit_temperature(held_out.logits, held_out.labels, temperature_prior(statistics), config.prior_strength)
     model = LabelModel(
-        names, center, scale, found.outlier_detector, found.whitening, refined.first, refined.hubness, refined.prototypes,
-        linear, refined.anchor, beta, config,
+        names, center, scale, found.whitening, found.mixture, found.neighborhood, beta, config
     )  # fmt: skip
-    similarities = similarities + found.embeddings @ linear.T if weight else similarities
-    predictions = model.describe(found.embeddings, similarities, found.outlier_probability, refined.used)
-    probabilities = (beta * held_out.logits(weight)).softmax(-1)
-    validated = HeldOut(probabilities.numpy(), held_out.labels.numpy(), held_out.outlier_probability.numpy())
-    return Fitted(model, predictions, validated)
+    used = found.posterior.weights.sum(-1) > 0.5
+    log_odds = found.outlier_log_odds
+    predictions = model.describe(found.embeddings, found.posterior.logits, log_odds, used if config.n_steps else None)
+    validated = HeldOut(
+        (beta * held_out.logits).softmax(-1).numpy(),
+        held_out.labels.numpy(),
+        held_out.outlier_log_odds.sigmoid().numpy(),
+    )
+    return Fitted(model, predictions, validated, statistics)
 
 
-def _held_out(features: _Features, support: Tensor, config: ClassifierConfig) -> CrossValidated:  # whitened [s, d]
+def held_out_of(features: TaskFeatures, support: Tensor, config: ClassifierConfig) -> CrossValidated:  # whitened [s, d]
     sample, n_folds = pool_sample(features.pool)
 
     def classify_without(kept: Tensor) -> tuple[ClassifiedPool, Callable[[Tensor], Tensor]]:
-        fold = _Features(features.support[kept], features.labels[kept], sample, features.known_outliers)
+        fold = TaskFeatures(features.support[kept], features.labels[kept], sample, features.known_outliers)
         center, scale = fold.normalization()
         return fold.classify(center, scale, config), lambda rows: normalized(features.support[rows], center, scale)
 

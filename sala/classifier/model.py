@@ -14,14 +14,20 @@ from sala.atomic import write_atomically
 from sala.classifier.config import ClassifierConfig
 from sala.classifier.model_file import FORMAT, KIND, class_names, damaged, number, numbers_of, read_model
 from sala.classifier.normalize import Floats, normalized, to_tensor
-from sala.classifier.outlier_model import LARGEST, OutlierModel
-from sala.classifier.outliers import OutlierDetector
+from sala.classifier.mixture import Mixture
+from sala.classifier.neighbors import Neighborhood
+from sala.classifier.pipeline import outlier_log_odds
 from sala.classifier.predictions import PoolPredictions
-from sala.classifier.prototypes import anchored
 from sala.classifier.suggestions import suggestions
 from sala.classifier.whitening import Whitening
 from sala.data.tensors import tensor_bytes
 from sala.errors import SalaError
+
+MIXTURE_TENSORS = ("prototypes", "inlier_prototypes", "log_sizes", "known_outliers")
+MIXTURE_NUMBERS = (
+    "concentration", "dimension", "similarity", "outlier_share", "evidence_center", "evidence_scale",
+)  # fmt: skip
+LARGEST = 1e6  # beyond it a number in a model file is damage
 
 
 @dataclass(frozen=True)
@@ -34,22 +40,14 @@ class LabelModel:
         Names of the k classes.
     center, scale : Tensor of shape (d,)
         Normalization of the features.
-    outlier_detector : OutlierDetector
-        Gives outlier probabilities, on embeddings before whitening.
     whitening : Whitening
-        Shrinks directions of high within-class covariance before classes are compared.
-    first_prototypes : Tensor of shape (k, d)
-        Prototypes of the labeled images alone.
-    hubness : Tensor of shape (k,)
-        Subtracted from similarities to the first prototypes (CSLS).
-    refined_prototypes : Tensor of shape (k, d)
-        Prototypes refined by the pool.
-    linear : Tensor of shape (k, d)
-        Linear classifier of the labeled images, times its weight; zeros where it does not count.
-    anchor : float
-        Share of the first prototypes in those that classify.
+        Shrinks directions of high within-class covariance.
+    mixture : Mixture
+        One component per class and one for outliers, on whitened embeddings.
+    neighborhood : Neighborhood
+        A sample of the pool, whose outliers have outliers near them.
     inverse_temperature : float
-        Of the softmax that turns similarities into probabilities.
+        Of the softmax that turns the mixture's logits into probabilities.
     config : ClassifierConfig
         Hyper-parameters of the fit.
     note : dict
@@ -74,13 +72,9 @@ class LabelModel:
     classes: tuple[str, ...]
     center: Tensor
     scale: Tensor
-    outlier_detector: OutlierDetector
     whitening: Whitening
-    first_prototypes: Tensor
-    hubness: Tensor
-    refined_prototypes: Tensor
-    linear: Tensor
-    anchor: float
+    mixture: Mixture
+    neighborhood: Neighborhood
     inverse_temperature: float
     config: ClassifierConfig = field(default_factory=ClassifierConfig)
     note: dict[str, Any] = field(default_factory=dict)
@@ -107,21 +101,18 @@ class LabelModel:
                 f"the model expects features [n, {len(self.center)}]: got {list(features.shape)}; use the encoder that it "
                 "was fitted with"
             )
-        embeddings = normalized(to_tensor(features), self.center, self.scale)
-        outlier_probability = self.outlier_detector.outlier_probability(embeddings)
-        if not outlier_probability.isfinite().all():
-            row = int((~outlier_probability.isfinite()).nonzero()[0])
+        embeddings = self.whitening.apply_(normalized(to_tensor(features), self.center, self.scale))
+        log_odds = outlier_log_odds(self.mixture, self.neighborhood, embeddings)
+        if not log_odds.isfinite().all():
+            row = int((~log_odds.isfinite()).nonzero()[0])
             raise SalaError(f"features must be finite: row {row} has nan, infinite or too large ones; leave it out")
-        embeddings = self.whitening.apply_(embeddings)
-        to_first = embeddings @ self.first_prototypes.T - self.hubness
-        similarities = anchored(embeddings @ self.refined_prototypes.T, to_first, self.anchor)
-        return self.describe(embeddings, similarities + embeddings @ self.linear.T, outlier_probability)
+        return self.describe(embeddings, self.mixture.logits(embeddings), log_odds)
 
     def describe(
-        self, embeddings: Tensor, similarities: Tensor, outlier_probability: Tensor, used: Tensor | None = None
+        self, embeddings: Tensor, logits: Tensor, log_odds: Tensor, used: Tensor | None = None
     ) -> PoolPredictions:  # [n, d], [n, k], [n], [n]
-        """Predictions from similarities to the classes that are already there."""
-        p = (self.inverse_temperature * similarities).softmax(-1)
+        """Predictions from logits of classes and log-odds of outliers that are already there."""
+        p, outlier_probability = (self.inverse_temperature * logits).softmax(-1), log_odds.sigmoid()
         label = p.argmax(-1, keepdim=True)
         runner_up = p.scatter(1, label, -1.0).argmax(-1)  # of one class, that class
         return PoolPredictions(
@@ -149,8 +140,7 @@ class LabelModel:
             "format": FORMAT,
             "kind": KIND,
             "classes": list(self.classes),
-            "outlier_model": vars(self.outlier_detector.model),
-            "anchor": self.anchor,
+            "mixture": {name: getattr(self.mixture, name) for name in MIXTURE_NUMBERS},
             "inverse_temperature": self.inverse_temperature,
             "config": {key: _plain_number(value) for key, value in vars(self.config).items()},
             "note": self.note,
@@ -159,20 +149,19 @@ class LabelModel:
 
     def _tensors(self) -> dict[str, Tensor]:
         """By their names in the file."""
-        own = ("center", "scale", "first_prototypes", "hubness", "refined_prototypes", "linear")
-        detector = self.outlier_detector
-        return {name: getattr(self, name) for name in own} | {
+        return {
+            "center": self.center,
+            "scale": self.scale,
             "whitening_directions": self.whitening.directions,
             "whitening_shrinkage": self.whitening.shrinkage,
-            "detector_first_prototypes": detector.first,
-            "detector_refined_prototypes": detector.refined,
-            "outlier_prototypes": detector.outlier_prototypes,
-            "known_outliers": detector.known_outliers,
-        }
+            "neighbor_directions": self.neighborhood.directions,
+            "neighbor_points": self.neighborhood.points,
+            "neighbor_values": self.neighborhood.values,
+        } | {name: getattr(self.mixture, name) for name in MIXTURE_TENSORS}
 
     @classmethod
     def load(cls, path: Path | str) -> LabelModel:
-        """A model read from a file that `save` wrote, of this format or of the one before.
+        """A model read from a file that `save` wrote, of this format.
 
         Parameters
         ----------
@@ -197,24 +186,17 @@ class LabelModel:
 
     @classmethod
     def _from_parts(cls, tensors: dict[str, Tensor], header: dict[str, Any]) -> LabelModel:
-        detector = OutlierDetector(
-            tensors["detector_first_prototypes"],
-            tensors["detector_refined_prototypes"],
-            tensors["outlier_prototypes"],
-            tensors["known_outliers"],
-            numbers_of(OutlierModel, header["outlier_model"]),
-        )
+        content = header["mixture"]
+        if not isinstance(content, dict) or set(content) != set(MIXTURE_NUMBERS):
+            raise ValueError("unexpected fields of its mixture")
+        numbers = {name: number(content[name]) for name in MIXTURE_NUMBERS}
         return cls(
             classes=class_names(header["classes"]),
             center=tensors["center"],
             scale=tensors["scale"],
-            outlier_detector=detector,
             whitening=Whitening(tensors["whitening_directions"], tensors["whitening_shrinkage"]),
-            first_prototypes=tensors["first_prototypes"],
-            hubness=tensors["hubness"],
-            refined_prototypes=tensors["refined_prototypes"],
-            linear=tensors["linear"],
-            anchor=number(header["anchor"]),
+            mixture=Mixture(**{name: tensors[name] for name in MIXTURE_TENSORS}, **numbers),
+            neighborhood=Neighborhood(*(tensors[f"neighbor_{name}"] for name in ("directions", "points", "values"))),
             inverse_temperature=number(header["inverse_temperature"]),
             config=numbers_of(ClassifierConfig, header["config"]),
             note=dict(header["note"]),
@@ -222,26 +204,29 @@ class LabelModel:
 
     def _check(self) -> None:
         """Refuse parts that no fit has made: they would predict nonsense."""
-        tensors, detector = self._tensors(), self.outlier_detector
+        tensors, mixture = self._tensors(), self.mixture
         k, d, r = len(self.classes), len(self.center), len(self.whitening.shrinkage)
+        n_neighbors, n_directions = len(self.neighborhood.values), self.neighborhood.points.shape[-1]
         shapes = {
             "center": (d,),
             "scale": (d,),
-            "hubness": (k,),
             "whitening_directions": (d, r),
             "whitening_shrinkage": (r,),
-            "outlier_prototypes": (len(detector.outlier_prototypes), d),
-            "known_outliers": (len(detector.known_outliers), d),
+            "log_sizes": (k,),
+            "neighbor_directions": (d, n_directions),
+            "neighbor_points": (n_neighbors, n_directions),
+            "neighbor_values": (n_neighbors,),
+            "known_outliers": (len(mixture.known_outliers), d),
         }
-        fits = all(part.shape == shapes.get(name, (k, d)) for name, part in tensors.items())
+        fits = k > 0 and all(part.shape == shapes.get(name, (k, d)) for name, part in tensors.items())
         fits = fits and all(t.dtype == torch.float32 and bool(t.isfinite().all()) for t in tensors.values())
         compared = [part for name, part in tensors.items() if name not in ("center", "scale") and part.numel()]
         fits = fits and all(float(part.abs().max()) < LARGEST for part in compared)
-        fits = fits and detector.model.n_way == k > 0 and self.whitening.is_valid() and bool((self.scale >= 0).all())
-        if not fits:
+        if not fits or not self.whitening.is_valid() or not bool((self.scale >= 0).all()):
             raise ValueError("its tensors do not fit each other, or are not finite")
-        if not 0 <= self.anchor <= 1 or not 0 < self.inverse_temperature < LARGEST:
-            raise ValueError("its temperature or anchor is out of range")
+        positive = (mixture.concentration, mixture.dimension, mixture.evidence_scale, self.inverse_temperature)
+        if not all(0 < value < LARGEST for value in positive) or not 0 < mixture.outlier_share < 1:
+            raise ValueError("its temperature or mixture is out of range")
         self.config.check()
 
 

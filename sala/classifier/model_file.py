@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from sala.classifier import model_format_8
 from sala.data.files import unreadable
 from sala.data.tensors import read_tensors
 from sala.errors import SalaError
@@ -17,7 +16,7 @@ from sala.text import printable
 
 T = TypeVar("T")
 KIND = "label-model"
-FORMAT = 9  # 8 has the same content under other names, see model_format_8.py
+FORMAT = 10
 NAME = "model.safetensors"  # what `sala label` calls it
 AGAIN = "make it again with `sala label`"
 
@@ -38,7 +37,7 @@ def read_model(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         what = f"is damaged, or no model at all ({error})" if path.stat().st_size else "is empty"
         raise SalaError(f"{shown} {what}; copy it anew, or {AGAIN}") from None
     _check_format(shown, header)
-    return model_format_8.upgrade(tensors, header) if header["format"] == 8 else (tensors, header)
+    return tensors, header
 
 
 def _check_format(shown: str, header: dict[str, Any]) -> None:
@@ -47,11 +46,11 @@ def _check_format(shown: str, header: dict[str, Any]) -> None:
             f"{shown} holds tensors, but not those of a labeling model; give the {NAME} that `sala label` wrote"
         )
     theirs = header.get("format")
-    if theirs not in (8, FORMAT):
+    if theirs != FORMAT:
         is_newer = isinstance(theirs, int) and theirs > FORMAT
         age, repair = ("a newer", "install that version of sala, or ") if is_newer else ("an older", "")
         raise SalaError(
-            f"{shown} is a model of {age} version of sala (format {theirs}; this one reads 8 and {FORMAT}); {repair}{AGAIN}"
+            f"{shown} is a model of {age} version of sala (format {theirs}; this one reads {FORMAT}); {repair}{AGAIN}"
         )
 
 

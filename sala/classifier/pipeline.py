@@ -1,4 +1,4 @@
-"""The steps that classify a pool: refine prototypes, detect outliers, whiten, refine once more."""
+"""The steps that classify a pool: fit the mixture, whiten by it, fit it again, and ask each image's neighbors."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from sala.classifier import coefficients as chosen
 from sala.classifier.config import ClassifierConfig
-from sala.classifier.outliers import OutlierDetector, detect_outliers
-from sala.classifier.prototypes import Refined, anchored, refine, refine_again
-from sala.classifier.whitening import Whitening, fit_whitening, no_whitening
+from sala.classifier.mixture import Mixture, Posterior, fit_mixture, log_odds
+from sala.classifier.neighbors import Neighborhood, fit_neighborhood
+from sala.classifier.whitening import Whitening, fit_whitening
+from sala.functional import one_hot, unit_length
 
-WHITENING_SAMPLE = 1_000  # to 2,000 images of a pool, from which the within-class covariance is estimated
+SAMPLE = 1_000  # to 2,000 images of a large pool, to which the first mixture is fitted
+N_LAST_STEPS = 3  # of EM on whitened embeddings, of all images
 
 
 @dataclass(frozen=True)
@@ -19,36 +22,46 @@ class ClassifiedPool:
     """A pool after all steps, and what classifies further images as it was."""
 
     embeddings: Tensor  # [n, d], of the pool, whitened
-    refined: Refined  # on whitened embeddings
-    outlier_detector: OutlierDetector  # on embeddings before whitening
-    outlier_probability: Tensor  # [n], of the pool
+    posterior: Posterior  # of the pool
     whitening: Whitening
+    neighborhood: Neighborhood
+    outlier_log_odds: Tensor  # [n], of the pool
+    labeled_directions: Tensor  # [k, d], of the labeled images alone, whitened
 
-    def pool_similarities(self) -> Tensor:  # [n, k]
-        """Similarities of the pool's images to the classes, each without its own part in the prototypes."""
-        found = self.refined
-        return anchored(found.to_refined(self.embeddings), found.to_first - found.hubness, found.anchor)
+    @property
+    def mixture(self) -> Mixture:
+        return self.posterior.mixture
 
-    def similarities(self, embeddings: Tensor) -> Tensor:  # [m, d] -> [m, k]
-        """Similarities of new, whitened images to the classes."""
-        found = self.refined
-        return anchored(embeddings @ found.prototypes.T, embeddings @ found.first.T - found.hubness, found.anchor)
+
+def outlier_log_odds(
+    mixture: Mixture, neighborhood: Neighborhood, embeddings: Tensor
+) -> Tensor:  # whitened [n, d] -> [n]
+    """Calibrated log-odds of outliers of new images."""
+    evidence = mixture.standardized(mixture.evidence(embeddings))
+    return calibrated_log_odds(mixture, evidence, neighborhood.mean_value(embeddings))
+
+
+def calibrated_log_odds(mixture: Mixture, evidence: Tensor, around: Tensor) -> Tensor:  # [n], [n] -> [n]
+    """a + b (z + mean z of the neighbors) + c log-odds of the outlier share; z is the standardized evidence."""
+    a, b, c = chosen.OUTLIERS
+    return a + b * (evidence + around) + c * log_odds(mixture.outlier_share)
 
 
 def classify_pool(
     pool: Tensor, support: Tensor, labels: Tensor, known_outliers: Tensor, config: ClassifierConfig
 ) -> ClassifiedPool:  # [n, d], [s, d], [s], [m, d]
-    """The pool classified by labeled images `support`. Whitening overwrites `pool` and `support`."""
-    found = refine(
-        pool, support, labels, n_steps=config.n_steps, sharpness=config.sharpness, labeled_weight=config.labeled_weight,
-        anchor=config.anchor,
+    """The pool classified by labeled images `support`. Whitening overwrites all embeddings that are given."""
+    rows = slice(None, None, max(1, len(pool) // SAMPLE))
+    first = fit_mixture(pool[rows], support, labels, known_outliers, n_steps=config.n_steps)
+    whitening = fit_whitening(pool[rows], first.weights, config.n_directions)
+    weights = first.weights if len(pool[rows]) == len(pool) else first.mixture.weights(pool)
+    pool, support, known = (whitening.apply_(part) for part in (pool, support, known_outliers))
+    posterior = fit_mixture(
+        pool, support, labels, known, n_steps=min(config.n_steps, N_LAST_STEPS),
+        weights=weights if config.n_steps else None, outlier_share=first.mixture.outlier_share,
     )  # fmt: skip
-    detector, outlier_probability = detect_outliers(found, pool, known_outliers)
-    whitening = no_whitening(pool)
-    if config.n_steps and config.n_directions:
-        rows = slice(None, None, max(1, len(pool) // WHITENING_SAMPLE))  # a regular sample of a large pool
-        share = detector.model.outlier_share
-        whitening = fit_whitening(pool[rows], found.weights[rows], share, config.n_directions)
-        support, pool = (whitening.apply_(part) for part in (support, pool))
-        found = refine_again(found, pool, support, 1 - outlier_probability, sharpness=config.sharpness)
-    return ClassifiedPool(pool, found, detector, outlier_probability, whitening)
+    directions = unit_length(one_hot(labels, int(labels.max()) + 1, like=support).T @ support)
+    evidence = posterior.mixture.standardized(posterior.evidence)
+    neighborhood, around = fit_neighborhood(pool, evidence)
+    outlier = calibrated_log_odds(posterior.mixture, evidence, around)
+    return ClassifiedPool(pool, posterior, whitening, neighborhood, outlier, directions)

@@ -1,12 +1,11 @@
 """Whitening: down-weights directions of high within-class covariance (regularized LDA).
 
-    whitening = fit_whitening(pool, weights, outlier_share)
+    whitening = fit_whitening(pool, weights)
     pool = whitening.apply_(pool)  # and likewise every other image
 
 Light, pose or handwriting vary within every class and say little about which class it is. With W the within-class covariance,
 embeddings are mapped by (I + W / tau)^-1/2 before classes are compared, as in regularized discriminant analysis (Friedman,
-JASA 1989), but only along the largest eigenvectors of W. The classes share W. It is estimated from the pool alone; linear.py
-uses what the labeled images say beyond their means.
+JASA 1989), but only along the largest eigenvectors of W. The classes share W, which is estimated from the pool.
 """
 
 from __future__ import annotations
@@ -18,11 +17,7 @@ from torch import Tensor
 
 from sala.functional import one_hot, unit_length
 
-OVERSAMPLING = 24  # directions of the subspace iteration beyond those asked for
-N_ITERATIONS = 8  # of it: the spectrum of real images falls slowly
-RIDGE_SHARE = 0.001  # of the trace of W: a direction with more of it is shrunk
-RIDGE_PER_IMAGE = 1.0  # the same, divided by the number of images: so much of a direction is each image's own
-CONFIDENCE_POWER = 2.0  # of an image's weight in the refinement: outliers and images between classes count little
+OVERSAMPLING, N_ITERATIONS = 24, 8  # of the subspace iteration: the spectrum of real images falls slowly
 
 
 @dataclass(frozen=True)
@@ -52,22 +47,18 @@ def no_whitening(embeddings: Tensor) -> Whitening:
     return Whitening(embeddings.new_zeros(embeddings.shape[1], 0), embeddings.new_zeros(0))
 
 
-def fit_whitening(
-    embeddings: Tensor, weights: Tensor, outlier_share: float, n_directions: int = 16
-) -> Whitening:  # [n, d], [n, k]
-    """Whitening by the within-class covariance W of a pool, each image counted in its most probable class.
+def fit_whitening(embeddings: Tensor, weights: Tensor, n_directions: int) -> Whitening:  # [n, d], [n, k]
+    """Whitening by the within-class covariance W of a pool, each image counted in its most probable class by p^2.
 
-    tau = tr(W) (RIDGE_SHARE + 1 / d + RIDGE_PER_IMAGE / m) / (1 - outlier_share)^4, with m the effective number of images
-    beyond their classes. So a direction is shrunk little if it holds no more of tr(W) than one of d directions or one of m
-    images would: in a small pool W is made of those very images. Among many outliers W also holds what tells outliers
-    apart, which must stay.
+    tau = tr(W) (1 / d + 1 / m), with m the effective number of images beyond their classes: a direction is shrunk little if
+    it holds no more of tr(W) than one of d directions or one of m images would. In a small pool W is those very images.
     """
     confidence, best = weights.max(-1) if len(weights) else (weights.new_zeros(0), torch.zeros(0, dtype=torch.long))
-    w = confidence**CONFIDENCE_POWER
+    w = confidence.square()
     assigned = one_hot(best, weights.shape[1], like=embeddings) * w[:, None]
     sums, squares = assigned.sum(0), float(w.square().sum())
     m = float(w.sum()) ** 2 / squares - int((sums > 0).sum()) if squares else 0.0
-    if m <= 0:
+    if m <= 0 or not n_directions:
         return no_whitening(embeddings)
     means = (assigned.T @ embeddings) / sums.clamp_min(1e-12)[:, None]
     residuals = (embeddings - means[best]) * (w / w.sum()).sqrt()[:, None]
@@ -75,7 +66,7 @@ def fit_whitening(
     if trace < 1e-9:
         return no_whitening(embeddings)
     directions, variances = principal_directions(residuals, n_directions)
-    tau = trace * (RIDGE_SHARE + 1 / embeddings.shape[1] + RIDGE_PER_IMAGE / m) / (1 - outlier_share) ** 4
+    tau = trace * (1 / embeddings.shape[1] + 1 / m)
     return Whitening(directions, 1 - (1 + variances / tau).rsqrt())
 
 

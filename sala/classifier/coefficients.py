@@ -1,0 +1,22 @@
+"""Every number of the classifier that was chosen or fitted, in one place.
+
+    SALA_DATA=FILES python benchmarks/labeling/calibrate.py     # writes the fitted ones, judged on sets left out
+
+Those above the line were chosen by `make bench-labeling`, which shows what each is worth; those below it were fitted.
+"""
+
+from __future__ import annotations
+
+LABELED_WEIGHT = 2.0  # of a labeled image in a prototype, where a certain inlier of the pool has 1
+LINEAR_SHARE = 0.3  # of the linear classifier in a similarity, with many labeled images of a class
+INLIER_SHARE = 0.4  # of the linear classifier in what tells inliers: the pool alone could vouch for outliers
+SIZE_PRIOR = 10.0  # images of each class expected beforehand, so that no class is taken for empty
+OUTLIER_SHARE, OUTLIER_SHARE_PRIOR = 0.3, 10.0  # expected share of outliers, and how many images that counts for
+N_DIRECTIONS = 8  # of the largest within-class covariance, which whitening shrinks
+# ---- fitted by calibrate.py
+# log(inverse temperature) of 1, log(mean top similarity to the labeled), log(images of a class), agreement
+TEMPERATURE: tuple[float, ...] = (-1.6, 0.5, -0.2, 0.5)
+TEMPERATURE_STRENGTH = 5.0  # of that prior, as a number of held-out images
+# log-odds of outliers: of 1, evidence, log-odds of the outlier share
+OUTLIERS: tuple[float, ...] = (0.0, 1.0, 1.0)
+CAUTION: tuple[float, ...] = (1.0, 1.0)  # taken from those log-odds where images are rejected: always, and per sqrt(held out)
