@@ -12,13 +12,13 @@ if TYPE_CHECKING:  # the same names as in _NAMES below, for type checkers and ed
     from sala.classifier.config import ClassifierConfig
     from sala.classifier.estimator import SALAClassifier
     from sala.classifier.fit import fit_pool
-    from sala.classifier.image_encoder import ImageEncoder
     from sala.classifier.model import LabelModel
     from sala.classifier.rejection import rejection_threshold
     from sala.data.datasets import DATASETS, load_dataset
     from sala.data.features import FeatureStore
     from sala.data.store import ImageStore
     from sala.encoders.embed import embed_files
+    from sala.encoders.estimator import ImageEncoder
     from sala.encoders.folders import embed_class_folders
     from sala.encoders.registry import ENCODERS, open_encoder
     from sala.episodes.make import make_task
@@ -102,13 +102,13 @@ _NAMES = {
     "classifier.config": ("ClassifierConfig",),
     "classifier.estimator": ("SALAClassifier",),
     "classifier.fit": ("fit_pool",),
-    "classifier.image_encoder": ("ImageEncoder",),
     "classifier.model": ("LabelModel",),
     "classifier.rejection": ("rejection_threshold",),
     "data.datasets": ("DATASETS", "load_dataset"),
     "data.features": ("FeatureStore",),
     "data.store": ("ImageStore",),
     "encoders.embed": ("embed_files",),
+    "encoders.estimator": ("ImageEncoder",),
     "encoders.folders": ("embed_class_folders",),
     "encoders.registry": ("ENCODERS", "open_encoder"),
     "episodes.make": ("make_task",),

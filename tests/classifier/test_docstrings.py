@@ -13,10 +13,10 @@ NAMES = {
     "classifier.config": ["ClassifierConfig"],
     "classifier.estimator": ["SALAClassifier"],
     "classifier.fit": ["fit_pool"],
-    "classifier.image_encoder": ["ImageEncoder"],
     "classifier.model": ["LabelModel"],
     "classifier.predictions": ["PoolPredictions"],
     "classifier.rejection": ["rejection_threshold"],
+    "encoders.estimator": ["ImageEncoder"],
     "functional.unit": ["unit_length"],
 }
 

@@ -1,13 +1,10 @@
-"""Pools of embeddings whose labels one sees, and slow twins of formulas on them."""
+"""Pools of embeddings whose labels one sees."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import torch
 
-from sala.classifier.prototypes import PRIOR_PAIR_SIMILARITY, PRIOR_PAIRS
 from sala.functional import unit_length
 
 
@@ -30,16 +27,3 @@ def task(seed: int = 0, **options):  # type: ignore[no-untyped-def]
     pool, truth = blobs([30, 20, 10, 5], n_outliers=40, seed=seed, **options)
     support, labels = blobs([1, 2, 1, 3], seed=seed + 1, **options)
     return support, labels, pool, truth
-
-
-def slow_length(s: torch.Tensor, labels: np.ndarray, n: float, typical: float) -> float:
-    """Length of the mean of n images against that of the typical number, by the similarity of each pair of a class."""
-    pairs = [float(s[i] @ s[j]) for i in range(len(s)) for j in range(len(s)) if i != j and labels[i] == labels[j]]
-    r = (sum(pairs) + PRIOR_PAIRS * PRIOR_PAIR_SIMILARITY) / (len(pairs) + PRIOR_PAIRS)
-    return math.sqrt((r + (1 - r) / max(n, 1)) / (r + (1 - r) / max(typical, 1)))
-
-
-def slow_lengths(s: torch.Tensor, labels: np.ndarray, n_less: int = 0) -> np.ndarray:
-    """Lengths of the first prototypes; `n_less` images of each class are held out."""
-    counts = np.bincount(labels)
-    return np.array([slow_length(s, labels, n - n_less, counts.mean() - n_less) for n in counts])
