@@ -21,9 +21,8 @@ def linear_classifier(embeddings: Tensor, labels: Tensor) -> Tensor:  # [s, d], 
     labeled images give a new image of it the expected response n r / (1 + (n - 1) r). Each row is scaled to the response of
     the mean number of shots: else a class of few images would hardly be predicted.
     """
-    counts = labels.bincount()
-    r = pair_similarity(embeddings, labels)
-    lengths = _expected_response(counts.float().mean(), r) / _expected_response(counts.float(), r)
+    counts, r = labels.bincount().to(embeddings.dtype), pair_similarity(embeddings, labels)
+    lengths = _expected_response(counts.mean(), r) / _expected_response(counts, r)
     return lengths[:, None] * _ridge_regression(embeddings, labels, counts)
 
 
@@ -41,11 +40,11 @@ def _expected_response(n: Tensor, r: float) -> Tensor:
 
 def _ridge_regression(embeddings: Tensor, labels: Tensor, counts: Tensor) -> Tensor:  # [s, d], [s], [k] -> [k, d]
     targets = one_hot(labels, len(counts), like=embeddings) - (1 / len(counts) if len(counts) > 1 else 0)
-    w = (len(labels) / (len(counts) * counts.to(embeddings.dtype)))[labels]
+    w = (len(labels) / (len(counts) * counts))[labels]
     n, d = embeddings.shape
     if n <= d:  # the dual form, whose system is the smaller one
         dual: Tensor = torch.linalg.solve(embeddings @ embeddings.T + torch.diag(RIDGE / w), targets)
         return dual.T @ embeddings
     weighted = w[:, None] * embeddings
-    primal: Tensor = torch.linalg.solve(weighted.T @ embeddings + RIDGE * torch.eye(d), weighted.T @ targets)
+    primal: Tensor = torch.linalg.solve(weighted.T @ embeddings + RIDGE * torch.eye(d, dtype=w.dtype), weighted.T @ targets)
     return primal.T
