@@ -40,7 +40,7 @@ class Neighborhood:
             x = unit_length(embeddings[start : start + ROWS] @ self.directions)
             similarity = x @ self.points.T
             if step:
-                rows = torch.arange(-start % step, len(x), step)
+                rows = torch.arange(len(x))[-start % step :: step]  # none in a short last part
                 similarity[rows, (rows + start) // step] = -2.0
             means.append(self.values[similarity.topk(n, -1).indices].mean(-1))
         return torch.cat(means) if means else embeddings.new_zeros(0)
