@@ -1,4 +1,4 @@
-"""Temperature scaling: the prior from a pool, and the fit to held-out labeled images."""
+"""Temperature scaling: the statistics of a pool, the prior, and the fit to held-out labeled images."""
 
 from __future__ import annotations
 
@@ -7,77 +7,83 @@ import math
 import pytest
 import torch
 
-from sala.classifier.calibration import (
-    TYPICAL_DISPERSION,
-    TYPICAL_STRENGTH,
-    TYPICAL_TOP_SIMILARITY,
-    dispersion,
-    fit_temperature,
-    mean_top_similarity,
-    temperature_prior,
-)
-from sala.classifier.cross_validation import CrossValidated
-from sala.classifier.fit import ClassifierConfig, fit_pool
-from tests.helpers.pools import blobs
-
-COEFFICIENTS = ClassifierConfig().temperature_prior
+from sala.classifier import coefficients
+from sala.classifier.calibration import RANGE, fit_temperature, pool_statistics, temperature_prior
+from sala.classifier.config import ClassifierConfig
+from sala.classifier.fit import fit_pool
+from sala.classifier.pipeline import classify_pool
+from sala.functional import unit_length
+from tests.helpers.mixture_reference import dot
+from tests.helpers.pools import blobs, task
 
 
-def test_mean_top_similarity_weights_images_by_their_inlier_probability() -> None:
-    similarities = torch.tensor([[0.8, 0.1], [0.2, 0.6], [0.1, 0.05]])
-    typical = TYPICAL_STRENGTH * TYPICAL_TOP_SIMILARITY
-    slow = (1.0 * 0.8 + 0.5 * 0.6 + 0.1 * 0.1 + typical) / (1.0 + 0.5 + 0.1 + TYPICAL_STRENGTH)
-    assert mean_top_similarity(similarities, torch.tensor([1.0, 0.5, 0.1])) == pytest.approx(slow)
-    many = similarities[:2].repeat(100_000, 1)
-    assert mean_top_similarity(many, torch.tensor([1.0, 0.5]).repeat(100_000)) == pytest.approx(
-        (0.8 + 0.5 * 0.6) / 1.5, rel=1e-3
-    )
+def test_the_statistics_of_a_pool_equal_their_slow_twin() -> None:
+    support, labels, pool, _ = task(noise=0.4)
+    x, s = (unit_length(torch.from_numpy(part)) for part in (pool, support))
+    found = classify_pool(x, s, torch.from_numpy(labels), x[:0], ClassifierConfig())
+    directions = [unit_length(s[torch.from_numpy(labels) == c].sum(0)).tolist() for c in range(4)]  # whitened in place
+    top = same = n_inliers = 0.0
+    for u, w, row in zip(x.tolist(), found.posterior.weights, found.posterior.logits.tolist(), strict=True):
+        to_labeled = [dot(u, c) for c in directions]
+        top += float(w.sum()) * max(to_labeled)
+        same += float(w.sum()) * (row.index(max(row)) == to_labeled.index(max(to_labeled)))
+        n_inliers += float(w.sum())
+    expected = 1.0, math.log((top + 0.3) / (n_inliers + 1)), math.log(1 + 105 / 4), (same + 0.7) / (n_inliers + 1)
+    assert pool_statistics(found) == pytest.approx(expected, rel=1e-4)
 
 
-def test_dispersion_is_the_deviation_between_classes() -> None:
-    """Of 0.8 and 0.2 it is 0.3 sqrt 2; outliers do not count."""
-    similarities = torch.tensor([[0.8, 0.2], [0.9, -0.9]]).repeat(100_000, 1)
-    inlier = torch.tensor([1.0, 0.0]).repeat(100_000)
-    assert dispersion(similarities, inlier) == pytest.approx(0.3 * 2**0.5, rel=1e-3)
-    assert dispersion(similarities[:0], inlier[:0]) == TYPICAL_DISPERSION
-    assert dispersion(torch.ones(3, 1), torch.ones(3)) == pytest.approx(TYPICAL_DISPERSION / 4)
+def test_an_empty_pool_has_typical_statistics() -> None:
+    labeled, labels = blobs([1, 1, 1, 1], seed=1)
+    fitted = fit_pool(labeled, labels, labeled[:0])
+    assert fitted.statistics == pytest.approx((1.0, math.log(0.3), 0.0, 0.7))
+    assert fitted.model.inverse_temperature == pytest.approx(temperature_prior(fitted.statistics))
 
 
-def test_a_tiny_pool_leaves_the_typical_temperature() -> None:
-    labeled, labels = blobs([1, 1, 1, 1], seed=1, noise=0.2)
-    pool, _ = blobs([1, 0, 0, 0], seed=2, noise=0.2)
-    empty, one = (fit_pool(labeled, labels, part).model.inverse_temperature for part in (pool[:0], pool))
-    assert empty == pytest.approx(temperature_prior(TYPICAL_TOP_SIMILARITY, TYPICAL_DISPERSION, 4, COEFFICIENTS))
-    assert 0.5 * empty < one < 2 * empty
+def test_the_prior_is_exp_of_a_linear_form_within_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coefficients, "TEMPERATURE", (-1.0, 0.5, -0.2, 0.1))
+    assert temperature_prior((1.0, -1.0, 2.0, 0.5)) == pytest.approx(math.exp(-1.0 - 0.5 - 0.4 + 0.05))
+    assert (temperature_prior((1.0, -99.0, 0.0, 0.0)), temperature_prior((1.0, 99.0, 0.0, 0.0))) == RANGE
 
 
-def test_the_temperature_prior_is_its_formula_within_its_range() -> None:
-    coefficients = (3.0, 2.0, -1.0, -0.5)
-    assert temperature_prior(0.5, 0.25, 4, coefficients) == pytest.approx(math.exp(3.0) * 0.5**2 / 0.25 * 4**-0.5)
-    assert temperature_prior(-1.0, 0.25, 4, coefficients) == 3.0
-    assert temperature_prior(1.0, 0.25, 2, (9.0, 0.0, 0.0, 0.0)) == 60.0
+def test_probabilities_of_one_shot_have_the_temperature_of_the_prior() -> None:
+    (labeled, labels), (pool, _) = blobs([1, 1, 1], seed=1), blobs([30, 20, 10], n_outliers=10)
+    fitted = fit_pool(labeled, labels, pool)
+    assert fitted.model.inverse_temperature == pytest.approx(temperature_prior(fitted.statistics))
 
 
-def held_out_of(similarities: torch.Tensor, labels: torch.Tensor, linear: torch.Tensor | None = None) -> CrossValidated:
-    linear = torch.zeros_like(similarities) if linear is None else linear
-    return CrossValidated(labels, similarities, linear, torch.zeros(len(labels)))
+def held_out(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two classes, three in four images are right: softmax(beta) = 3/4 at beta = log 3."""
+    labels, is_right = torch.arange(2).repeat(n // 2), torch.arange(n) % 8 >= 2
+    return torch.nn.functional.one_hot(torch.where(is_right, labels, 1 - labels), 2).float(), labels
 
 
-def test_the_temperature_is_the_prior_without_held_out_images_and_follows_them_otherwise() -> None:
-    nothing = held_out_of(torch.zeros(0, 2), torch.zeros(0, dtype=torch.long))
-    assert fit_temperature(nothing, 12.0, 20.0) == (12.0, 0.0)
-    labels, is_right = torch.arange(2).repeat(500), torch.arange(1000) % 8 >= 2
-    similar = 0.1 * torch.nn.functional.one_hot(torch.where(is_right, labels, 1 - labels), 2).float()
-    # three in four are right: softmax(0.1 beta) = 3/4, beta = 10 log 3
-    beta, weight = fit_temperature(held_out_of(similar, labels), 8.0, 1e-6)
-    assert beta == pytest.approx(10 * math.log(3), rel=0.05) and weight == 0
-    assert fit_temperature(held_out_of(similar, labels), 8.0, 1e9)[0] == 8.0
+def test_the_temperature_follows_many_held_out_images() -> None:
+    for prior in (0.5, 1.0, 2.0):
+        assert fit_temperature(*held_out(1_000), prior, 1e-6) == pytest.approx(math.log(3), rel=0.05)
 
 
-def test_a_linear_classifier_counts_where_it_predicts_held_out_images_and_prototypes_do_not() -> None:
-    labels = torch.arange(2).repeat(20)
-    certain = torch.nn.functional.one_hot(labels, 2).float()
-    nothing = 0.01 * torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
-    assert fit_temperature(held_out_of(nothing, labels, certain), 10.0, 5.0)[1] >= 0.5
-    assert fit_temperature(held_out_of(certain, labels, nothing), 10.0, 5.0)[1] == 0
-    assert fit_temperature(held_out_of(certain, labels, nothing), 10.0, 5.0, linear_weight=2.0)[1] == 2.0
+def test_the_temperature_is_the_prior_where_the_prior_is_strong_or_nothing_is_held_out() -> None:
+    assert fit_temperature(*held_out(1_000), 0.4, 1e9) == 0.4
+    assert fit_temperature(torch.zeros(0, 2), torch.zeros(0, dtype=torch.long), 0.4, 1.0) == 0.4
+    assert fit_temperature(torch.zeros(5, 1), torch.zeros(5, dtype=torch.long), 0.4, 1.0) == 0.4  # one class
+
+
+def test_the_temperature_minimizes_its_loss_written_in_loops() -> None:
+    g = torch.Generator().manual_seed(0)
+    labels = torch.tensor([0] * 3 + [1] * 12 + [3] * 5)  # of class 2 nothing is held out
+    logits = 3 * torch.randn(20, 4, generator=g) + 2 * torch.nn.functional.one_hot(labels, 4)
+
+    def loss(beta: float) -> float:
+        total = 2.0 / 2 * math.log(beta / 0.6) ** 2
+        for row, c in zip(logits.tolist(), labels.tolist(), strict=True):
+            log_p = beta * row[c] - math.log(sum(math.exp(beta * z) for z in row))
+            total -= 20 / (3 * int((labels == c).sum())) * log_p
+        return total
+
+    best = min((0.01 * i for i in range(2, 300)), key=loss)
+    assert fit_temperature(logits, labels, 0.6, 2.0) == pytest.approx(best, rel=0.05)  # half of a step of its grid
+
+
+def test_wrong_held_out_images_lower_the_temperature_and_right_ones_raise_it() -> None:
+    logits, labels = 5 * torch.eye(2).repeat(50, 1), torch.arange(2).repeat(50)
+    assert fit_temperature(logits, 1 - labels, 0.5, 5.0) < 0.1 < 0.5 < fit_temperature(logits, labels, 0.5, 5.0)

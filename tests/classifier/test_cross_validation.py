@@ -1,4 +1,4 @@
-"""Cross-validation of labeled images, against fits that never saw them, and the linear classifier."""
+"""Cross-validation of labeled images, against fits that never saw them."""
 
 from __future__ import annotations
 
@@ -6,47 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from sala.classifier import coefficients
 from sala.classifier.cross_validation import assign_folds, pool_sample, stratified_sample
-from sala.classifier.fit import ClassifierConfig, fit_pool
-from sala.classifier.linear import RIDGE, _ridge_regression, linear_classifier
+from sala.classifier.fit import fit_pool
 from sala.classifier.normalize import center_of, normalized, scale_of
-from sala.classifier.pipeline import classify_pool
-from sala.functional import unit_length
-from tests.helpers.pools import blobs
-
-
-@pytest.mark.parametrize("d", [3, 64])  # primal and dual form
-def test_the_linear_classifier_minimizes_the_ridge_loss(d: int) -> None:
-    rng = torch.Generator().manual_seed(0)
-    labels = torch.tensor([0] * 3 + [1] * 8 + [2] * 2)
-    x = torch.randn(13, d, generator=rng)
-    found = _ridge_regression(x, labels, labels.bincount()).requires_grad_()
-    loss = RIDGE * found.square().sum()
-    for i, c in enumerate(labels.tolist()):
-        target = torch.tensor([float(c == j) - 1 / 3 for j in range(3)])
-        loss = loss + 13 / 3 / int((labels == c).sum()) * (found @ x[i] - target).square().sum()
-    loss.backward()
-    assert found.grad is not None and float(found.grad.abs().max()) < 1e-3
-
-
-def test_a_class_of_few_shots_gets_as_strong_a_response_as_others() -> None:
-    rng = np.random.default_rng(0)
-    means = rng.normal(size=(4, 200))
-    labels, truth = torch.tensor([0] + [1] * 4 + [2] * 4 + [3] * 15), np.repeat(np.arange(4), 50)
-    embeddings, new = (
-        unit_length(torch.from_numpy(means[y] + 1.5 * rng.normal(size=(len(y), 200))).float())
-        for y in (labels.numpy(), truth)
-    )
-    own = (
-        (new @ linear_classifier(embeddings, labels).T)[torch.arange(200), torch.from_numpy(truth)]
-        .reshape(4, 50)
-        .mean(1)
-    )
-    assert float(own.max() / own.min()) < 1.5
-    plain = (new @ _ridge_regression(embeddings, labels, labels.bincount()).T)[
-        torch.arange(200), torch.from_numpy(truth)
-    ]
-    assert float(plain.reshape(4, 50).mean(1).max() / plain.reshape(4, 50).mean(1).min()) > 1.8
+from sala.classifier.pipeline import classify_pool, outlier_log_odds
+from tests.helpers.pools import blobs, directions
 
 
 def test_held_out_predictions_equal_those_of_a_fit_without_the_image() -> None:
@@ -54,23 +19,32 @@ def test_held_out_predictions_equal_those_of_a_fit_without_the_image() -> None:
         blobs([2, 3, 1, 6], noise=0.5, seed=1),
         blobs([30, 20, 10, 5], n_outliers=20, noise=0.5),
     )
-    fitted = fit_pool(support, labels, pool, config=ClassifierConfig(linear_weight=2.0))
+    known = pool[-3:]
+    fitted = fit_pool(support, labels, pool, outliers=known)
     model, y, held_out = fitted.model, torch.from_numpy(labels), fitted.held_out
-    raw, raw_pool = torch.from_numpy(support), torch.from_numpy(pool)
-    folds = assign_folds(model.whitening.apply_(normalized(raw, model.center, model.scale)), y)
+    raw, raw_pool, raw_known = (torch.from_numpy(part) for part in (support, pool, known))
+    folds = assign_folds(normalized(raw, model.center, model.scale), y)
     assert held_out.labels.tolist() == [0] * 2 + [1] * 3 + [3] * 6
     for row, i in enumerate((folds >= 0).nonzero()[:, 0].tolist()):
         kept = folds != folds[i]
         center = center_of(raw[kept], y[kept], raw_pool)  # which a held-out image has no part in either
         scale = scale_of([raw[kept], raw_pool], center)
-        x, s, image = (normalized(part, center, scale) for part in (raw_pool, raw[kept], raw[i : i + 1]))
-        without = classify_pool(x, s, y[kept], x[:0], model.config)
-        expected = float(without.outlier_detector.outlier_probability(image))
-        assert float(held_out.outlier_probability[row]) == pytest.approx(expected, abs=1e-4)
+        x, s, k, image = (normalized(part, center, scale) for part in (raw_pool, raw[kept], raw_known, raw[i : i + 1]))
+        without = classify_pool(x, s, y[kept], k, model.config)
         image = without.whitening.apply_(image)
-        linear = linear_classifier(without.refined.support, y[kept])
-        logits = model.inverse_temperature * (without.similarities(image) + 2.0 * image @ linear.T)
+        expected = float(outlier_log_odds(without.mixture, without.neighborhood, image).sigmoid())
+        assert float(held_out.outlier_probability[row]) == pytest.approx(expected, abs=1e-4)
+        logits = model.inverse_temperature * without.mixture.logits(image)
         np.testing.assert_allclose(held_out.probabilities[row], logits.softmax(-1)[0].numpy(), atol=1e-4)
+
+
+def test_a_held_out_prediction_does_not_depend_on_the_held_out_image_but_through_itself() -> None:
+    """Moved far from its class, an image is held out as wrong; were it trained on, it would draw its class along."""
+    (support, labels), (pool, _) = blobs([4, 4, 4], seed=1), blobs([30, 30, 30])
+    support[0] = directions(64)[1]
+    held_out = fit_pool(support, labels, pool).held_out
+    assert held_out.probabilities[0].argmax() == 1 and held_out.probabilities[0, 0] < 0.2
+    assert (held_out.probabilities[1:].argmax(1) == held_out.labels[1:]).all()
 
 
 def test_each_image_of_a_multi_shot_class_is_held_out_once_and_others_of_its_class_stay() -> None:
@@ -123,7 +97,7 @@ def test_held_out_accuracy_is_that_of_new_images() -> None:
     assert abs(np.mean(held) - np.mean(pooled)) < 0.08
 
 
-def test_a_linear_classifier_helps_where_classes_differ_in_few_features() -> None:
+def test_a_linear_classifier_helps_where_classes_differ_in_few_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few features depend on the class, many others on a style that images of all classes share."""
     rng = np.random.default_rng(0)
     styles = 3 * rng.normal(size=(6, 60))
@@ -134,8 +108,9 @@ def test_a_linear_classifier_helps_where_classes_differ_in_few_features() -> Non
 
     labels, truth = np.repeat(np.arange(4), 8), np.repeat(np.arange(4), 40)
     support, pool = drawn(labels), drawn(truth)
-    fitted, without = (fit_pool(support, labels, pool, config=ClassifierConfig(linear_weight=w)) for w in (None, 0.0))
-    assert fitted.model.linear.abs().max() > 0 and not without.model.linear.any()
+    fitted = fit_pool(support, labels, pool)
+    monkeypatch.setattr(coefficients, "LINEAR_SHARE", 0.0)
+    without = fit_pool(support, labels, pool)
     assert (fitted.pool.label == truth).mean() > (without.pool.label == truth).mean() + 0.05
 
 
@@ -153,8 +128,8 @@ def test_held_out_noise_is_classified_at_chance_where_classes_have_unequal_shots
     assert np.mean(right) < 0.7 and np.mean(confidence) < 0.8
 
 
-def test_one_shot_classes_do_not_lose_to_multi_shot_ones() -> None:
-    found: dict[float | None, list[float]] = {None: [], 0.0: []}
+def test_one_shot_classes_do_not_lose_to_multi_shot_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[float, list[float]] = {coefficients.LINEAR_SHARE: [], 0.0: []}
     for seed in range(6):
         rng = np.random.default_rng(seed)
         means = rng.normal(size=(10, 100))
@@ -162,10 +137,11 @@ def test_one_shot_classes_do_not_lose_to_multi_shot_ones() -> None:
         support, pool = (
             (0.35 * means[y] + 0.5 * rng.normal(size=(len(y), 100))).astype(np.float32) for y in (labels, truth)
         )
-        for weight, accuracies in found.items():
-            fitted = fit_pool(support, labels, pool, config=ClassifierConfig(linear_weight=weight))
-            accuracies.append((fitted.pool.label == truth).mean())
-    assert np.mean(found[None]) > np.mean(found[0.0]) - 0.03
+        for share, accuracies in found.items():
+            monkeypatch.setattr(coefficients, "LINEAR_SHARE", share)
+            accuracies.append((fit_pool(support, labels, pool).pool.label == truth).mean())
+    with_linear, without = (float(np.mean(accuracies)) for accuracies in found.values())
+    assert with_linear > without - 0.03
 
 
 def test_with_many_labeled_images_held_out_ones_are_classified_by_all_the_rest() -> None:
