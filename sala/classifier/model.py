@@ -180,7 +180,7 @@ class LabelModel:
         try:
             model = cls._from_parts(tensors, header)
             model._check()
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise damaged(Path(path), error) from None
         return model
 
