@@ -130,8 +130,8 @@ def test_unlabeled_rows_are_not_scored() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"n_steps": -1}, {"n_steps": 2.0}, {"n_steps": 1.5}, {"sharpness": -4}, {"sharpness": "a"}, {"anchor": 2},
-     {"labeled_weight": 0}, {"sharpness": float("nan")}, {"n_directions": -1}, {"linear_weight": 101}],
+    [{"n_steps": -1}, {"n_steps": 2.0}, {"n_steps": "a"}, {"n_directions": -1}, {"n_directions": 1.5}, {"precision": 0},
+     {"precision": 1.01}, {"precision": float("nan")}],
 )  # fmt: skip
 def test_parameters_out_of_range_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=rf"{next(iter(options))} must be"):
@@ -152,6 +152,6 @@ def test_known_outliers_raise_the_outlier_probability_of_rows_like_them() -> Non
     before, after = (SALAClassifier().fit(rows, labels, outliers=more) for more in (None, outliers[8:]))
     assert (after.outlier_proba_[40:] > before.outlier_proba_[40:]).all()
     assert (after.outlier_proba(rows[40:]) > before.outlier_proba(rows[40:])).all()
-    assert after.model_.outlier_detector.known_outliers.shape == (4, 3)
+    assert after.model_.mixture.known_outliers.shape == (4, 3)
     with pytest.raises(ValueError, match="features"):
         SALAClassifier().fit(rows, labels, outliers=outliers[:, :2])
