@@ -39,7 +39,9 @@ def clusters(sizes: list[int], d: int = 12, noise: float = 0.15, seed: int = 0) 
     return unit_length(at + noise * torch.randn(len(at), d, generator=g, dtype=torch.float64))
 
 
-def fitted(pool: Tensor, support: Tensor, labels: Tensor = LABELS, known: Tensor | None = None, n_steps: int = 4) -> Posterior:
+def fitted(
+    pool: Tensor, support: Tensor, labels: Tensor = LABELS, known: Tensor | None = None, n_steps: int = 4
+) -> Posterior:
     return fit_mixture(pool, support, labels, support[:0] if known is None else known, n_steps=n_steps)
 
 
@@ -64,7 +66,8 @@ def test_each_step_of_em_equals_its_slow_twin(n_steps: int, n_known: int) -> Non
     support, known = clusters([1, 2, 1], noise=0.3, seed=2), random_units(n_known, 12, seed=3)
     found = fitted(pool, support, known=known, n_steps=n_steps)
     expected = slow_steps(pool, support, LABELS, known, n_steps)
-    numbers = (found.mixture.concentration, found.mixture.dimension, found.mixture.similarity, found.mixture.outlier_share)
+    m = found.mixture
+    numbers = m.concentration, m.dimension, m.similarity, m.outlier_share
     assert numbers == pytest.approx((expected.kappa, expected.dimension, expected.similarity, expected.share))
     for tensor, values in (
         (found.logits, expected.logits),
@@ -91,7 +94,9 @@ def test_weights_of_an_earlier_fit_are_taken_up() -> None:
 def some_mixture(n_known: int) -> Mixture:
     prototypes, inlier_prototypes = 0.8 * random_units(3, 6), 0.9 * random_units(3, 6, seed=1)
     log_sizes = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
-    return Mixture(prototypes, inlier_prototypes, log_sizes, random_units(n_known, 6, seed=2), 8.0, 15.0, 0.4, 0.25, -3.0, 2.0)
+    return Mixture(
+        prototypes, inlier_prototypes, log_sizes, random_units(n_known, 6, seed=2), 8.0, 15.0, 0.4, 0.25, -3.0, 2.0
+    )
 
 
 @pytest.mark.parametrize("n_known", [0, 1, 4])

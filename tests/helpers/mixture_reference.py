@@ -61,7 +61,9 @@ def known_evidence(u: Vector, known: list[Vector], kappa: float, ratio: float) -
     return math.log(sum(densities) / len(densities))
 
 
-def evidence_of(similarities: Vector, log_sizes: Vector, u: Vector, known: list[Vector], kappa: float, ratio: float) -> float:
+def evidence_of(
+    similarities: Vector, log_sizes: Vector, u: Vector, known: list[Vector], kappa: float, ratio: float
+) -> float:
     """log p(u | outlier) - log p(u | inlier), both as ratios to the uniform density."""
     inlier = log_sum_exp([kappa * s + size for s, size in zip(similarities, log_sizes, strict=True)]) - ratio
     return known_evidence(u, known, kappa, ratio) - inlier
