@@ -39,7 +39,7 @@ def test_what_is_like_it_is_more_probably_an_outlier_also_with_the_model_later(
         assert len(gray) == 10 and all(after[path] > before[path] for path in gray)
         assert np.mean([after[p] for p in after if p not in gray]) < np.mean([after[p] for p in gray])
     loaded = LabelModel.load(model)
-    assert loaded.outlier_detector.known_outliers.shape == (4, 3)
+    assert loaded.mixture.known_outliers.shape == (4, 3)
 
 
 def test_copies_of_it_in_the_pool_are_rejected_and_it_counts_once(folders: tuple[Path, Path], outliers: Path) -> None:
@@ -48,7 +48,7 @@ def test_copies_of_it_in_the_pool_are_rejected_and_it_counts_once(folders: tuple
     labeling = label_folder(*folders, MeanColor(), outliers=outliers)
     rows = {row.path: row for row in labeling.rows()}
     assert rows[Path(copied)].outlier_probability == 1 and rows[Path(copied)].verdict == "rejected"
-    assert not rows[Path(copied)].used_for_refinement and len(labeling.model.outlier_detector.known_outliers) == 4
+    assert not rows[Path(copied)].used_for_refinement and len(labeling.model.mixture.known_outliers) == 4
     assert (labeling.n_outliers, labeling.n_outlier_copies, labeling.n_copies, len(rows)) == (4, 1, 0, 41)
 
 
