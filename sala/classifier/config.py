@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from typing import Any
 
 from sala.classifier import coefficients as chosen
 
@@ -54,24 +52,9 @@ class ClassifierConfig:
 
     def check(self) -> None:
         """Raise ValueError for the first hyper-parameter that breaks its rule."""
-        defaults = {field.name: field.default for field in fields(self)}
-        for name, (holds, rule) in RULES.items():
-            value = getattr(self, name)
-            if not holds(value):
-                raise ValueError(f"{name} must be {rule}: got {value!r}; the default is {defaults[name]!r}")
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, Integral) and int(value) >= 0
-
-
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, Real) and 0 < float(value) < math.inf
-
-
-RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "n_steps": (_is_count, "an integer of 0 or more"),
-    "n_directions": (_is_count, "an integer of 0 or more"),
-    "n_suggestions": (_is_count, "an integer of 0 or more"),
-    "prior_strength": (_is_positive, "a finite number above 0"),
-}
+        for field in fields(self):
+            value, is_count = getattr(self, field.name), field.type == "int"
+            is_number = isinstance(value, Integral if is_count else Real)
+            if not is_number or not 0 <= value < math.inf or (value == 0 and not is_count):
+                rule = "an integer of 0 or more" if is_count else "a finite number above 0"
+                raise ValueError(f"{field.name} must be {rule}: got {value!r}; the default is {field.default!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ from torch import Tensor
 
 from sala.atomic import write_atomically
 from sala.classifier.config import ClassifierConfig
-from sala.classifier.model_file import FORMAT, KIND, class_names, damaged, number, numbers_of, read_model
-from sala.classifier.normalize import Floats, normalized, to_tensor
 from sala.classifier.mixture import Mixture
+from sala.classifier.model_file import FORMAT, KIND, class_names, damaged, number, numbers_of, read_model
 from sala.classifier.neighbors import Neighborhood
+from sala.classifier.normalize import Floats, normalized, to_tensor
 from sala.classifier.pipeline import outlier_log_odds
 from sala.classifier.predictions import PoolPredictions
 from sala.classifier.suggestions import suggestions
@@ -23,10 +23,13 @@ from sala.classifier.whitening import Whitening
 from sala.data.tensors import tensor_bytes
 from sala.errors import SalaError
 
-MIXTURE_TENSORS = ("prototypes", "inlier_prototypes", "log_sizes", "known_outliers")
-MIXTURE_NUMBERS = (
-    "concentration", "dimension", "similarity", "outlier_share", "evidence_center", "evidence_scale",
-)  # fmt: skip
+# of the tensors in a file: d features, k classes, r whitened directions, m known outliers, n neighbors in q directions
+SHAPES = {
+    "center": "d", "scale": "d", "whitening_directions": "dr", "whitening_shrinkage": "r", "prototypes": "kd",
+    "inlier_prototypes": "kd", "log_sizes": "k", "known_outliers": "md", "neighbor_directions": "dq",
+    "neighbor_points": "nq", "neighbor_values": "n",
+}  # fmt: skip
+MIXTURE_TENSORS, MIXTURE_NUMBERS = ([f.name for f in fields(Mixture) if f.type == kind] for kind in ("Tensor", "float"))
 LARGEST = 1e6  # beyond it a number in a model file is damage
 
 
@@ -80,16 +83,7 @@ class LabelModel:
     note: dict[str, Any] = field(default_factory=dict)
 
     def predict(self, features: Floats) -> PoolPredictions:
-        """Predictions for new images, which do not change the model.
-
-        Parameters
-        ----------
-        features : array of shape (n, d)
-            From the encoder that the model was fitted with.
-
-        Returns
-        -------
-        PoolPredictions
+        """Predictions for new images, features [n, d] of the encoder that the model was fitted with. The model stays as it is.
 
         Raises
         ------
@@ -98,8 +92,7 @@ class LabelModel:
         """
         if features.ndim != 2 or features.shape[1] != len(self.center):
             raise SalaError(
-                f"the model expects features [n, {len(self.center)}]: got {list(features.shape)}; use the encoder that it "
-                "was fitted with"
+                f"the model expects features [n, {len(self.center)}]: got {list(features.shape)}; use its own encoder"
             )
         embeddings = self.whitening.apply_(normalized(to_tensor(features), self.center, self.scale))
         log_odds = outlier_log_odds(self.mixture, self.neighborhood, embeddings)
@@ -125,13 +118,7 @@ class LabelModel:
         )
 
     def save(self, path: Path | str) -> None:
-        """Write one safetensors file with a JSON header, whole or not at all.
-
-        Parameters
-        ----------
-        path : str or Path
-            Where; a file that is there is replaced.
-        """
+        """Write one safetensors file with a JSON header, whole or not at all; a file that is there is replaced."""
         write_atomically(Path(path), self.to_bytes())
 
     def to_bytes(self) -> bytes:
@@ -149,27 +136,14 @@ class LabelModel:
 
     def _tensors(self) -> dict[str, Tensor]:
         """By their names in the file."""
-        return {
-            "center": self.center,
-            "scale": self.scale,
-            "whitening_directions": self.whitening.directions,
-            "whitening_shrinkage": self.whitening.shrinkage,
-            "neighbor_directions": self.neighborhood.directions,
-            "neighbor_points": self.neighborhood.points,
-            "neighbor_values": self.neighborhood.values,
-        } | {name: getattr(self.mixture, name) for name in MIXTURE_TENSORS}
+        parts = {"center": self.center, "scale": self.scale} | vars(self.mixture)
+        parts |= {f"whitening_{name}": part for name, part in vars(self.whitening).items()}
+        parts |= {f"neighbor_{name}": part for name, part in vars(self.neighborhood).items()}
+        return {name: parts[name] for name in SHAPES}
 
     @classmethod
     def load(cls, path: Path | str) -> LabelModel:
         """A model read from a file that `save` wrote, of this format.
-
-        Parameters
-        ----------
-        path : str or Path
-
-        Returns
-        -------
-        LabelModel
 
         Raises
         ------
@@ -180,16 +154,15 @@ class LabelModel:
         try:
             model = cls._from_parts(tensors, header)
             model._check()
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise damaged(Path(path), error) from None
         return model
 
     @classmethod
     def _from_parts(cls, tensors: dict[str, Tensor], header: dict[str, Any]) -> LabelModel:
-        content = header["mixture"]
-        if not isinstance(content, dict) or set(content) != set(MIXTURE_NUMBERS):
+        if not isinstance(header["mixture"], dict) or set(header["mixture"]) != set(MIXTURE_NUMBERS):
             raise ValueError("unexpected fields of its mixture")
-        numbers = {name: number(content[name]) for name in MIXTURE_NUMBERS}
+        numbers = {name: number(value) for name, value in header["mixture"].items()}
         return cls(
             classes=class_names(header["classes"]),
             center=tensors["center"],
@@ -204,26 +177,15 @@ class LabelModel:
 
     def _check(self) -> None:
         """Refuse parts that no fit has made: they would predict nonsense."""
-        tensors, mixture = self._tensors(), self.mixture
-        k, d, r = len(self.classes), len(self.center), len(self.whitening.shrinkage)
-        n_neighbors, n_directions = len(self.neighborhood.values), self.neighborhood.points.shape[-1]
-        shapes = {
-            "center": (d,),
-            "scale": (d,),
-            "whitening_directions": (d, r),
-            "whitening_shrinkage": (r,),
-            "log_sizes": (k,),
-            "neighbor_directions": (d, n_directions),
-            "neighbor_points": (n_neighbors, n_directions),
-            "neighbor_values": (n_neighbors,),
-            "known_outliers": (len(mixture.known_outliers), d),
-        }
-        fits = k > 0 and all(part.shape == shapes.get(name, (k, d)) for name, part in tensors.items())
-        fits = fits and all(t.dtype == torch.float32 and bool(t.isfinite().all()) for t in tensors.values())
-        compared = [part for name, part in tensors.items() if name not in ("center", "scale") and part.numel()]
-        fits = fits and all(float(part.abs().max()) < LARGEST for part in compared)
-        if not fits or not self.whitening.is_valid() or not bool((self.scale >= 0).all()):
-            raise ValueError("its tensors do not fit each other, or are not finite")
+        tensors, mixture, sizes = self._tensors(), self.mixture, {"k": len(self.classes)}
+        for name, letters in SHAPES.items():
+            part = tensors[name]
+            fits = part.ndim == len(letters) and part.dtype == torch.float32 and bool(part.isfinite().all())
+            fits = fits and all(sizes.setdefault(a, n) == n for a, n in zip(letters, part.shape, strict=True))
+            if not fits or (letters != "d" and bool((part.abs() >= LARGEST).any())):
+                raise ValueError(f"its tensors do not fit each other, or are not finite: {name}")
+        if not sizes["k"] or not self.whitening.is_valid() or bool((self.scale < 0).any()):
+            raise ValueError("its tensors do not fit each other: whitening, scale or number of classes")
         positive = (mixture.concentration, mixture.dimension, mixture.evidence_scale, self.inverse_temperature)
         if not all(0 < value < LARGEST for value in positive) or not 0 < mixture.outlier_share < 1:
             raise ValueError("its temperature or mixture is out of range")

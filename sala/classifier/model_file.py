@@ -56,8 +56,6 @@ def _check_format(shown: str, header: dict[str, Any]) -> None:
 
 def number(value: Any, kind: str = "float") -> Any:
     """`value` if it is a finite number of this kind; nothing that merely converts to one."""
-    if value is None and kind.endswith("| None"):
-        return None
     wanted = int if kind == "int" else int | float
     if not isinstance(value, wanted) or isinstance(value, bool) or not math.isfinite(value):
         raise ValueError(f"expected a number, got {str(value)[:40]!r}")
@@ -69,15 +67,7 @@ def numbers_of(cls: type[T], content: Any) -> T:
     kinds = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
     if not isinstance(content, dict) or set(content) != set(kinds):
         raise ValueError(f"unexpected fields of its {cls.__name__}")
-    values = {name: _tuple(content[name], kind) if kind.startswith("tuple") else number(content[name], kind)
-              for name, kind in kinds.items()}  # fmt: skip
-    return cls(**values)
-
-
-def _tuple(values: Any, kind: str) -> tuple[float, ...]:
-    if not isinstance(values, list) or len(values) != kind.count("float"):
-        raise ValueError(f"expected {kind}, got {str(values)[:40]!r}")
-    return tuple(number(value) for value in values)
+    return cls(**{name: number(content[name], kind) for name, kind in kinds.items()})
 
 
 def class_names(values: Any) -> tuple[str, ...]:
