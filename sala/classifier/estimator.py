@@ -25,9 +25,8 @@ from sala.classifier.rejection import rejection_threshold
 class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Semi-supervised classifier for a few labeled and many unlabeled rows, some of which may be outliers.
 
-    Prototypes of the labeled rows are refined by the unlabeled ones; rows that belong to none of the classes (outliers) are
-    recognized and do not disturb them. Probabilities are calibrated. X holds features of any encoder, on any scale;
-    `ImageEncoder` makes them from images.
+    A mixture with a component per class and one for outliers, rows that belong to none of the classes. Probabilities are
+    calibrated. X holds features of any encoder, on any scale; `ImageEncoder` makes them from images.
 
     Parameters
     ----------
@@ -61,19 +60,16 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Rows of X whose label would help most, in order (active learning).
     model_ : LabelModel
         The fitted model: `model_.save(path)` writes it, `LabelModel.load(path)` reads it.
-    n_features_in_ : int
-        Number of columns of X.
 
     See Also
     --------
-    ImageEncoder : features from images.
     fit_pool : the same without scikit-learn.
     label_folder : the same for folders of images, and for `sala predict`.
 
     Notes
     -----
-    `unlabeled=-1` follows `sklearn.semi_supervised`. So a y of -1 and 1 is one class and unlabeled rows; for two classes of
-    these names give `unlabeled=None`.
+    `unlabeled=-1` follows `sklearn.semi_supervised`: a y of -1 and 1 is one class and unlabeled rows. For two classes give
+    `unlabeled=None`.
 
     Examples
     --------
@@ -96,17 +92,9 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     array([60, 61, 62, 63, 64, 65, 66, 67, 68, 69])
     >>> classifier.predict(centers)
     array([0, 1, 2])
-    >>> classifier.predict_proba(centers).shape
-    (3, 3)
     """
 
-    def __init__(
-        self,
-        n_steps: int = 4,
-        n_directions: int = N_DIRECTIONS,
-        precision: float = 0.9,
-        unlabeled: Any = -1,
-    ):
+    def __init__(self, n_steps: int = 4, n_directions: int = N_DIRECTIONS, precision: float = 0.9, unlabeled: Any = -1):
         self.n_steps = n_steps
         self.n_directions = n_directions
         self.precision = precision
@@ -123,11 +111,6 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Labels, of any type; `unlabeled` where a row has none.
         outliers : array of shape (m, d), optional
             Features of known outliers, beside X: rows like them become more probably outliers.
-
-        Returns
-        -------
-        SALAClassifier
-            Itself.
 
         Raises
         ------
@@ -150,9 +133,10 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not is_labeled.any():
             raise ValueError(f"y must label at least one row: all {len(y)} are unlabeled; label one row of each class")
         self.classes_, labels = np.unique(values, return_inverse=True)
-        names = self.classes_.tolist()
-        config = ClassifierConfig(**{k: v for k, v in self.get_params().items() if k not in ("precision", "unlabeled")})
-        fitted = fit_pool(X[is_labeled], labels, X[~is_labeled], classes=names, outliers=outliers, config=config)
+        config = ClassifierConfig(n_steps=self.n_steps, n_directions=self.n_directions)
+        fitted = fit_pool(
+            X[is_labeled], labels, X[~is_labeled], classes=self.classes_.tolist(), outliers=outliers, config=config
+        )
         self.model_ = fitted.model
         self._keep(is_labeled, labels, fitted.pool)
         held_out = fitted.held_out_outlier_probability
@@ -173,59 +157,21 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.suggestions_ = rows[pool.suggestions]
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each row.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-
-        Returns
-        -------
-        array of shape (n,)
-        """
+        """The most probable class of each row of X, [n, d] -> [n]."""
         best = self._predictions(X).label
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
-        """Calibrated class probabilities of each row, given that it belongs to one of the classes.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-
-        Returns
-        -------
-        array of shape (n, k)
-        """
+        """Calibrated class probabilities of each row, given that it belongs to one of the classes, [n, d] -> [n, k]."""
         return self._predictions(X).probabilities
 
     def outlier_proba(self, X: Any) -> NDArray[np.float32]:
-        """The probability of each row to belong to none of the classes.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-
-        Returns
-        -------
-        array of shape (n,)
-        """
+        """The probability of each row to belong to none of the classes, [n, d] -> [n]."""
         return self._predictions(X).outlier_probability
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the labeled rows; unlabeled rows are ignored, so that `cross_val_score` works on mixed data.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-        y : array of shape (n,)
-            True labels; `unlabeled` where a row has none.
-        sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        float
 
         Raises
         ------

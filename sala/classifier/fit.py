@@ -5,23 +5,20 @@
     fitted.model                                             # LabelModel: predict(features), save(path), load(path)
     fitted.held_out                                          # HeldOut: cross-validated labeled images
 
-The steps, one file each:
+The steps, one file each; the cost is linear in the pool:
 
-1. normalize.py: center and scale the features, and bring each image to length 1, so that dot products are cosine similarities.
-2. mixture.py: fit the mixture, one component per class and one for outliers, by EM with the labeled images clamped.
-   linear.py is the part of a similarity that the labeled images decide alone.
-3. whitening.py: down-weight directions of high within-class covariance; pipeline.py fits the mixture again.
-4. cross_validation.py, calibration.py: classify held-out labeled images by fits without them; from these and from a prior choose
-   the temperature of the probabilities.
-5. suggestions.py: suggest images to label (active learning). rejection.py: choose the threshold of rejection.
-
-The cost is linear in the pool.
+1. normalize.py: center, scale and bring features to length 1, so that dot products are cosine similarities.
+2. mixture.py: fit one component per class and one for outliers by EM. linear.py: what the labeled images decide alone.
+3. whitening.py: down-weight directions of high within-class covariance. pipeline.py fits the mixture again.
+4. neighbors.py: outliers are mostly near other outliers.
+5. cross_validation.py, calibration.py: the temperature of the probabilities, from held-out labeled images and a prior.
+6. suggestions.py: images to label next (active learning). rejection.py: the threshold of rejection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -43,43 +40,21 @@ __all__ = ["ClassifierConfig", "Fitted", "HeldOut", "LabelModel", "PoolPredictio
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Cross-validated predictions for m labeled images, of classes with two or more (of very many images, for some).
+    """Predictions for m labeled images of classes with two or more, each by a fit without it (of very many, for some)."""
 
-    Parameters
-    ----------
-    probabilities : array of shape (m, k)
-        Class probabilities, from a fit without the image.
-    labels : int array of shape (m,)
-        The true classes.
-    outlier_probability : array of shape (m,)
-        Outlier probabilities, from a fit without the image.
-    """
-
-    probabilities: Floats
-    labels: NDArray[np.int64]
-    outlier_probability: Floats
+    probabilities: Floats  # [m, k], of the classes
+    labels: NDArray[np.int64]  # [m], the true ones
+    outlier_probability: Floats  # [m]
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What `fit_pool` returns.
+    """What `fit_pool` returns."""
 
-    Parameters
-    ----------
-    model : LabelModel
-        Predicts new images.
-    pool : PoolPredictions
-        Predictions for the pool, each image without its own part in the prototypes.
-    held_out : HeldOut
-        Cross-validated predictions for labeled images, for a reliability diagram.
-    statistics : tuple of float
-        What the temperature's prior was made from (calibration.py).
-    """
-
-    model: LabelModel
-    pool: PoolPredictions
-    held_out: HeldOut
-    statistics: tuple[float, ...] = ()
+    model: LabelModel  # predicts new images
+    pool: PoolPredictions  # each image without its own part in the prototypes
+    held_out: HeldOut  # for a reliability diagram
+    statistics: tuple[float, ...] = ()  # what the temperature's prior was made from (calibration.py)
 
     @property
     def held_out_outlier_probability(self) -> Floats:  # [m]
@@ -138,7 +113,7 @@ def fit_pool(
     Returns
     -------
     Fitted
-        With `pool` (PoolPredictions), `model` (LabelModel) and `held_out` (HeldOut).
+        With `pool`, `model` and `held_out`.
 
     Raises
     ------
@@ -170,35 +145,27 @@ def fit_pool(
     outliers = labeled[:0] if outliers is None else outliers
     names = _checked_classes(labeled, labels, pool, outliers, classes)
     y = torch.from_numpy(np.asarray(labels, np.int64))
-    features = TaskFeatures(to_tensor(labeled), y, to_tensor(pool), to_tensor(outliers))
-    return _fit(features, names, config)
+    return _fit(TaskFeatures(to_tensor(labeled), y, to_tensor(pool), to_tensor(outliers)), names, config)
 
 
 def _fit(features: TaskFeatures, names: tuple[str, ...], config: ClassifierConfig) -> Fitted:
     center, scale = features.normalization()
     known = features.known_outliers
-    known = known[farthest_first(_finite(normalized(known, center, scale)))]
-    features = TaskFeatures(features.support, features.labels, features.pool, known)
+    features = replace(features, known_outliers=known[farthest_first(_finite(normalized(known, center, scale)))])
     found = features.classify(center, scale, config)
+    held_out = held_out_of(features, normalized(features.support, center, scale), config)
     statistics = pool_statistics(found)
-    support = normalized(features.support, center, scale)
-    held_out = held_out_of(features, support, config)
     beta = fit_temperature(held_out.logits, held_out.labels, temperature_prior(statistics), config.prior_strength)
-    model = LabelModel(
-        names, center, scale, found.whitening, found.mixture, found.neighborhood, beta, config
-    )  # fmt: skip
-    used = found.posterior.weights.sum(-1) > 0.5
-    log_odds = found.outlier_log_odds
-    predictions = model.describe(found.embeddings, found.posterior.logits, log_odds, used if config.n_steps else None)
-    validated = HeldOut(
-        (beta * held_out.logits).softmax(-1).numpy(),
-        held_out.labels.numpy(),
-        held_out.outlier_log_odds.sigmoid().numpy(),
-    )
+    model = LabelModel(names, center, scale, found.whitening, found.mixture, found.neighborhood, beta, config)
+    used = found.posterior.weights.sum(-1) > 0.5  # none without steps: weights are those that moved prototypes
+    predictions = model.describe(found.embeddings, found.posterior.logits, found.outlier_log_odds, used)
+    probabilities = (beta * held_out.logits).softmax(-1).numpy()
+    validated = HeldOut(probabilities, held_out.labels.numpy(), held_out.outlier_log_odds.sigmoid().numpy())
     return Fitted(model, predictions, validated, statistics)
 
 
-def held_out_of(features: TaskFeatures, support: Tensor, config: ClassifierConfig) -> CrossValidated:  # whitened [s, d]
+def held_out_of(features: TaskFeatures, support: Tensor, config: ClassifierConfig) -> CrossValidated:  # [s, d]
+    """Labeled images classified by fits without them; `support` are all of them, normalized."""
     sample, n_folds = pool_sample(features.pool)
 
     def classify_without(kept: Tensor) -> tuple[ClassifiedPool, Callable[[Tensor], Tensor]]:
@@ -230,9 +197,7 @@ def _checked_classes(
     if not len(labeled):
         raise SalaError("expected labeled images: got none; label at least one image of each class")
     if not labeled.shape[1]:
-        raise SalaError(
-            f"features must have columns: got {list(labeled.shape)}; an encoder gives at least one per image"
-        )
+        raise SalaError(f"features must have columns: got {list(labeled.shape)}; an encoder gives at least one")
     n_way = int(np.max(labels)) + 1 if classes is None else len(classes)
     missing = sorted(set(range(n_way)) - set(np.asarray(labels).tolist()))
     if missing or np.min(labels) < 0 or np.max(labels) >= n_way:

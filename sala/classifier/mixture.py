@@ -2,7 +2,7 @@
 
     p(x) = (1 - o) sum_c pi_c vMF(x; mu_c, kappa) + o U(x)
 
-vMF is the von Mises-Fisher density on the sphere, with one concentration kappa for all classes, and U the uniform density. Real
+vMF is the von Mises-Fisher density on the sphere, with one concentration kappa for all classes, U the uniform density. Real
 embeddings fill far fewer than their d dimensions, so both are taken on a sphere of the effective dimension D (Banerjee et al.,
 JMLR 2005, with d). What remains of a component is its log-ratio to U, kappa (mu_c . x) - A(kappa). EM fits mu, pi, kappa and o
 with the labeled images clamped to their classes. Each image is compared with prototypes without its own part in them.

@@ -162,13 +162,14 @@ class LabelModel:
     def _from_parts(cls, tensors: dict[str, Tensor], header: dict[str, Any]) -> LabelModel:
         if not isinstance(header["mixture"], dict) or set(header["mixture"]) != set(MIXTURE_NUMBERS):
             raise ValueError("unexpected fields of its mixture")
-        numbers = {name: number(value) for name, value in header["mixture"].items()}
+        parts: dict[str, Any] = {name: number(value) for name, value in header["mixture"].items()}
+        parts |= {name: tensors[name] for name in MIXTURE_TENSORS}
         return cls(
             classes=class_names(header["classes"]),
             center=tensors["center"],
             scale=tensors["scale"],
             whitening=Whitening(tensors["whitening_directions"], tensors["whitening_shrinkage"]),
-            mixture=Mixture(**{name: tensors[name] for name in MIXTURE_TENSORS}, **numbers),
+            mixture=Mixture(**parts),
             neighborhood=Neighborhood(*(tensors[f"neighbor_{name}"] for name in ("directions", "points", "values"))),
             inverse_temperature=number(header["inverse_temperature"]),
             config=numbers_of(ClassifierConfig, header["config"]),

@@ -12,7 +12,7 @@ from sala.classifier.normalize import Floats
 
 @dataclass(frozen=True)
 class PoolPredictions:
-    """Predictions for the n images of a pool among k classes, as arrays.
+    """Predictions for n images among k classes, as arrays.
 
     Parameters
     ----------
@@ -36,12 +36,8 @@ class PoolPredictions:
     >>> labeled = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], np.float32)
     >>> pool = np.array([[0.9, 0.1, 0.0], [0.1, 0.9, 0.1], [0.8, 0.0, 0.1]], np.float32)
     >>> predictions = fit_pool(labeled, np.array([0, 1]), pool).pool
-    >>> predictions.label
-    array([0, 1, 0])
-    >>> predictions.runner_up
-    array([1, 0, 1])
-    >>> predictions.probabilities.shape, predictions.outlier_probability.shape
-    ((3, 2), (3,))
+    >>> predictions.label, predictions.runner_up
+    (array([0, 1, 0]), array([1, 0, 1]))
     """
 
     probabilities: Floats
