@@ -56,7 +56,7 @@ SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
         "not those of a labeling model; give the model.safetensors that `sala label` wrote",
     ),
     "without its note": (lambda path: save_file(load_file(path), path), "not those of a labeling model"),
-    "older": (lambda path: with_format(path, 1), f"an older version of sala (format 1; this one reads 8 and {FORMAT})"),
+    "older": (lambda path: with_format(path, 1), f"an older version of sala (format 1; this one reads {FORMAT})"),
     "newer": (lambda path: with_format(path, FORMAT + 1), "install that version of sala, or make it again"),
     "changed": (without_class, "was changed or damaged ('classes' is missing); make it again with `sala label`"),
     "gone": (lambda path: path.unlink(), "`sala label` makes one"),
