@@ -19,4 +19,5 @@ TEMPERATURE: tuple[float, ...] = (-1.6, 0.5, -0.2, 0.5)
 TEMPERATURE_STRENGTH = 5.0  # of that prior, as a number of held-out images
 # log-odds of outliers: of 1, evidence, log-odds of the outlier share
 OUTLIERS: tuple[float, ...] = (0.0, 1.0, 1.0)
-CAUTION: tuple[float, ...] = (1.0, 1.0)  # taken from those log-odds where images are rejected: always, and per sqrt(held out)
+# taken from those log-odds where images are rejected: always, and per sqrt(held out)
+CAUTION: tuple[float, ...] = (1.0, 1.0)

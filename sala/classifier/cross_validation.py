@@ -8,7 +8,7 @@ of the features: else held-out images would be classified better than new ones. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -42,7 +42,7 @@ def pool_sample(pool: Tensor) -> tuple[Tensor, int]:  # [n, d] -> [m, d]
 def cross_validate(
     support: Tensor, labels: Tensor, classify_without: ClassifyWithout, n_folds: int = N_FOLDS
 ) -> CrossValidated:  # [s, d], [s]
-    """Predictions for the `multi_shot_rows`, each from a fit without its fold; of very many labeled images, for some."""
+    """Predictions for the images of classes with two or more, each by a fit without its fold; of very many, for some."""
     some, training = (stratified_sample(support, labels, most) for most in (MAX_HELD_OUT, MAX_TRAINING))
     folds = torch.full_like(labels, -1)
     folds[some] = assign_folds(support[some], labels[some], n_folds)
@@ -57,31 +57,27 @@ def cross_validate(
     return CrossValidated(labels[rows], logits, log_odds)
 
 
-def multi_shot_rows(labels: Tensor) -> Tensor:  # [s] -> [m] rows
-    """Rows of labeled images whose class has two or more of them."""
-    return (labels.bincount()[labels] > 1).nonzero()[:, 0]
-
-
 def assign_folds(support: Tensor, labels: Tensor, n_folds: int = N_FOLDS) -> Tensor:  # [s, d], [s] -> [s]
-    """The fold of each image, stratified by class; -1 for the only image of its class.
-
-    Within a class, images are ordered by their similarity to the mean of all, so the result does not depend on their order.
-    """
-    similarity, folds = support @ support.mean(0), torch.full_like(labels, -1)
-    for c in set(labels[multi_shot_rows(labels)].tolist()):
-        rows = (labels == c).nonzero()[:, 0]
-        folds[rows[similarity[rows].argsort(stable=True)]] = torch.arange(len(rows)) % n_folds
+    """The fold of each image, stratified by class; -1 for the only image of its class."""
+    folds = torch.full_like(labels, -1)
+    for rows in ordered_rows(support, labels):
+        folds[rows] = torch.arange(len(rows)) % n_folds if len(rows) > 1 else -1
     return folds
 
 
 def stratified_sample(support: Tensor, labels: Tensor, most: int) -> Tensor:  # [s, d], [s] -> [t] rows
-    """All rows, or equally many of each class (at least two), `most` in total, evenly by their similarity to the mean."""
+    """All rows, or equally many of each class (at least two), `most` in total, evenly in their order."""
     if len(labels) <= most:
         return torch.arange(len(labels))
-    similarity, each = support @ support.mean(0), max(2, most // len(labels.bincount()))
-    chosen = []
+    each = max(2, most // len(labels.bincount()))
+    sample = [rows[torch.linspace(0, len(rows) - 1, min(each, len(rows))).round().long()]
+              for rows in ordered_rows(support, labels)]  # fmt: skip
+    return torch.cat(sample).sort().values
+
+
+def ordered_rows(support: Tensor, labels: Tensor) -> Iterator[Tensor]:  # [s, d], [s] -> rows of each class
+    """Rows by their similarity to the mean of all images, so that nothing depends on the order in which they came."""
+    similarity = support @ support.mean(0)
     for c in range(len(labels.bincount())):
         rows = (labels == c).nonzero()[:, 0]
-        rows = rows[similarity[rows].argsort(stable=True)]
-        chosen.append(rows[torch.linspace(0, len(rows) - 1, min(each, len(rows))).round().long()])
-    return torch.cat(chosen).sort().values
+        yield rows[similarity[rows].argsort(stable=True)]

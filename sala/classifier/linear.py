@@ -45,6 +45,6 @@ def _ridge_regression(embeddings: Tensor, labels: Tensor, counts: Tensor) -> Ten
     if n <= d:  # the dual form, whose system is the smaller one
         dual: Tensor = torch.linalg.solve(embeddings @ embeddings.T + torch.diag(RIDGE / w), targets)
         return dual.T @ embeddings
-    weighted = w[:, None] * embeddings
-    primal: Tensor = torch.linalg.solve(weighted.T @ embeddings + RIDGE * torch.eye(d, dtype=w.dtype), weighted.T @ targets)
+    weighted, ridge = w[:, None] * embeddings, RIDGE * torch.eye(d, dtype=w.dtype)
+    primal: Tensor = torch.linalg.solve(weighted.T @ embeddings + ridge, weighted.T @ targets)
     return primal.T

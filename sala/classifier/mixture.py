@@ -21,7 +21,7 @@ from sala.classifier.linear import linear_classifier
 from sala.functional import one_hot, unit_length
 
 SAMPLE = 600  # images of a pool from which the effective dimension is estimated
-TYPICAL_DIMENSION, DIMENSION_PAIRS = 40.0, 20.0  # where there are few images, and how many pairs of them that counts for
+TYPICAL_DIMENSION, DIMENSION_PAIRS = 40.0, 20.0  # of few images, and how many pairs of them that counts for
 TYPICAL_SIMILARITY = 0.3  # of an image to its class; counts as one image
 EVIDENCE_PRIOR = 2.0  # inliers as the mixture expects them, beside those of the pool
 SIMILARITIES = (0.05, 0.95)  # range of the mean one, in which kappa is finite
