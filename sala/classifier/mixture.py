@@ -100,7 +100,7 @@ def fit_mixture(
     share = chosen.LINEAR_SHARE * (1 - n_way / len(labels))  # one image of a class: its direction is all there is
     inlier_share = share + chosen.INLIER_SHARE * (1 - share)
     is_first = weights is None
-    w = pool.new_zeros(n, n_way) if weights is None else weights
+    w = pool.new_zeros(n, n_way) if weights is None else weights * has_direction
     for step in range(n_steps + 1):
         sums = labeled + w.T @ pool
         alone = leave_one_out_similarities(pool, sums, w)

@@ -82,6 +82,9 @@ def test_an_image_at_the_center_moves_no_prototype() -> None:
     pool[3] = 0
     found = fitted(pool, torch.stack([CAT, DOG, OWL]), [0, 1, 2])
     assert not found.weights[3].any() and found.evidence.isfinite().all() and found.weights[4:].sum(-1).min() > 0.9
+    support, weights = torch.stack([CAT, DOG, OWL]), torch.full((60, 3), 0.3)
+    again = fit_mixture(pool, support, torch.arange(3), pool[:0], n_steps=0, weights=weights)
+    assert not again.weights[3].any() and not (again.logits[3] - again.mixture.log_sizes).any()
 
 
 def test_one_class_and_its_outliers_are_told_apart() -> None:
