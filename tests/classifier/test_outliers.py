@@ -16,7 +16,6 @@ from sala.classifier.normalize import normalized
 from sala.classifier.outlier_model import outlier_weight_for, refined_weight_for
 from sala.classifier.outliers import detect_outliers
 from sala.classifier.prototypes import refine, refine_again
-from sala.classifier.suggestions import suggestions
 from sala.classifier.whitening import Whitening, fit_whitening
 from sala.errors import SalaError
 from tests.helpers.pools import blobs, task
@@ -136,12 +135,6 @@ def test_read_only_arrays_and_numbers_too_large_give_no_warning() -> None:
         )
         with pytest.raises(SalaError, match="finite"):
             fit_pool(support, labels, pool.astype(np.float64) * 1e200)
-
-
-def test_no_image_is_suggested_twice() -> None:
-    embeddings = torch.eye(12).repeat(2, 1)  # each is there twice
-    chosen = suggestions(embeddings, torch.full((24, 2), 0.5), torch.ones(24), 24).tolist()
-    assert sorted(chosen) == list(range(24))
 
 
 def test_an_image_at_the_center_moves_no_prototype() -> None:
