@@ -39,7 +39,6 @@ from sala.heads import HEADS
 PRECISIONS = (0.8, 0.9, 0.95)
 CONFIDENT, COVERED = 0.9, 0.95  # what `sala label` calls confident; accuracy at which coverage is measured
 SLOW = ("ilpc", "self-training")
-KTH = 5  # neighbor whose distance is an outlier score
 LARGEST_VARIED = 5_000
 Answer = tuple[np.ndarray, np.ndarray]  # probabilities [n, k], outlier scores [n]
 
@@ -71,11 +70,11 @@ def largest_similarity(draw: Draw) -> Answer:
 
 
 def kth_neighbor(draw: Draw) -> Answer:
-    """Nearest labeled image; outliers by the similarity of the k-th nearest labeled image."""
+    """Nearest labeled image; outliers by the similarity of the k-th nearest labeled one, k the examples of a class."""
     support, pool, labels = rows_of(draw)
     similarities = pool @ support.T
     classes = one_hot(labels[similarities.argmax(-1)], int(labels.max()) + 1, like=support)
-    kth = similarities.topk(min(KTH, len(support)), -1).values[:, -1]
+    kth = similarities.topk(int(labels.bincount().min()), -1).values[:, -1]
     return classes.numpy(), -kth.numpy()
 
 
