@@ -15,7 +15,6 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -192,7 +191,13 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=4, help="of each column and set")
     parser.add_argument("--varied", type=int, default=8, help="pools of all shapes from each set, ours alone")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--set", action="append", choices=list(SETS), dest="sets", help="only this one; repeatable")
+    parser.add_argument(
+        "--set",
+        action="append",
+        choices=list(SETS),
+        dest="sets",
+        help="only this one, printed and not recorded; repeatable",
+    )
     parser.add_argument("--slow", action="store_true", help="with iLPC and self-training")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -204,8 +209,12 @@ def main() -> None:
         results[name] |= judge({"varied": shapes}, [], kept)
         kept.save()
         print(line(name, results[name]), file=sys.stderr, flush=True)
-    write("sets.json", {"draws": args.draws, "varied": args.varied, "seed": args.seed, "results": results})
-    print(Path("results/practice/sets.json"))
+    found = {"draws": args.draws, "varied": args.varied, "seed": args.seed, "results": results}
+    if args.sets:  # the record has all sets
+        print(json.dumps(found, indent=1))
+    else:
+        write("sets.json", found)
+        print("results/practice/sets.json")
 
 
 def line(name: str, found: dict[str, Any]) -> str:

@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from statistics import mean, stdev
 from typing import Any
 
-from labeling_tables import Rows, best_other, measured
+from labeling_tables import Rows, best_other, interval, measured
+from scipy.stats import t
 
 SET_COLUMNS = ("1 shot", "1 shot, outliers", "5 shots", "5 shots, outliers")
 
 
-def sets_mean(column: str, name: str, measure: str) -> float | None:
-    """The mean over sets of a measure of one classifier; None where it was not measured."""
-    values = [
-        found[column][name][measure]["mean"]
-        for found in measured("sets.json")["results"].values()
+def by_set(column: str, name: str, measure: str) -> dict[str, float]:
+    """A measure of one classifier on each set where it was measured."""
+    return {
+        image_set: found[column][name][measure]["mean"]
+        for image_set, found in measured("sets.json")["results"].items()
         if name in found[column] and found[column][name].get(measure)
-    ]
-    return sum(values) / len(values) if values else None
+    }
+
+
+def over_sets(values: list[float], digits: int) -> str:
+    """Mean and 95 % interval (t) over the sets."""
+    half = float(t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
+    return f"{mean(values):.{digits}f} ± {half:.{digits}f}"
 
 
 def sets_measure(measure: str, digits: int, names: Iterable[str] | None = None) -> Rows:
-    """Means over the sets, a row for each classifier, best first."""
-    results = measured("sets.json")["results"]
-    all_names = next(iter(results.values()))["1 shot"]
-    columns = [column for column in SET_COLUMNS if sets_mean(column, "sala", measure) is not None]
-    yield ["mean over the sets", *columns]
-    rows = {name: [sets_mean(column, name, measure) for column in columns] for name in names or all_names}
-    best_last = sorted(rows, key=lambda name: sum(value or 0.0 for value in rows[name]))
-    for name in reversed(best_last) if measure != "ece" else best_last:
-        yield [name, *("-" if value is None else f"{value:.{digits}f}" for value in rows[name])]
+    """Means over the sets, a row for each classifier, best first, with the difference to ours, paired by set."""
+    columns = [column for column in SET_COLUMNS if by_set(column, "sala", measure)]
+    yield ["mean over the sets (minus sala)", *columns]
+    everyone = next(iter(measured("sets.json")["results"].values()))["1 shot"]
+    rows = {name: [by_set(column, name, measure) for column in columns] for name in names or everyone}
+    order = sorted(rows, key=lambda name: sum(mean(found.values()) for found in rows[name]), reverse=measure != "ece")
+    for name in order:
+        yield [name, *(_cell(found, ours, digits) for found, ours in zip(rows[name], rows["sala"], strict=True))]
+
+
+def _cell(found: dict[str, float], ours: dict[str, float], digits: int) -> str:
+    shown = over_sets(list(found.values()), digits)
+    if found == ours:
+        return shown
+    return f"{shown} ({over_sets([found[name] - ours[name] for name in found], digits)})"
 
 
 def sets_by_set() -> Rows:
@@ -41,7 +54,7 @@ def sets_by_set() -> Rows:
 
 def against_best(found: dict[str, Any]) -> str:
     best, theirs = best_other({name: value["accuracy"] for name, value in found.items() if name != "sala"})
-    return f"{found['sala']['accuracy']['mean']:.1f} ({best} {theirs['mean']:.1f})"
+    return f"{interval(found['sala']['accuracy'])} ({best} {interval(theirs)})"
 
 
 def sets_rejected() -> Rows:
@@ -57,9 +70,9 @@ def sets_rejected() -> Rows:
             shares = {name: f[3] for name, f in found.items() if f[3] is not None}
             right, hindsight, n = (sum(f[i] for f in found.values()) for i in (1, 2, 4))
             lowest = min(shares, key=shares.__getitem__, default=None)
-            mean = f"{sum(shares.values()) / len(shares):.2f}" if shares else "-"
+            share = f"{mean(shares.values()):.2f}" if shares else "-"
             low = f"{lowest} {shares[lowest]:.2f}" if lowest else "-"
-            yield [column, f"{asked}", mean, low, f"{right / hindsight:.2f}" if hindsight else "-", str(n)]
+            yield [column, f"{asked}", share, low, f"{right / hindsight:.2f}" if hindsight else "-", str(n)]
 
 
 def sets_confident() -> Rows:
