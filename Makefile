@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow test-all bench stress stress-quick results docs check format clean
+.PHONY: demo test test-slow test-all bench bench-labeling stress stress-quick results docs check format clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -38,6 +38,10 @@ test-all: test test-slow  ## all tests
 
 bench: $(VENV)/installed-dev  ## what things cost here; writes benchmarks/here.json
 	@$(BIN)/python -m benchmarks --out benchmarks/here.json
+
+bench-labeling: $(VENV)/installed-dev  ## the classifier beside every rival on image sets of many kinds; writes results/practice/sets.json
+	@$(BIN)/python benchmarks/labeling/judge.py
+	@$(BIN)/python docs/tools/fill.py
 
 stress: $(VENV)/installed-dev  ## kills, faults, altered files, hostile requests, wrong commands: 15 minutes; writes stress/here.json
 	@$(BIN)/python -m stress --seed 0 --minutes 15 --out stress/here.json

@@ -23,11 +23,11 @@ import numpy as np
 from draws import data_root, show
 from PIL import Image, ImageDraw, ImageFont
 
+from sala.cache import cache_folder
 from sala.data.files import Tree
 from sala.data.folder import synset_files
 from sala.data.splits import miniimagenet_splits, tieredimagenet_splits
 from sala.encoders import embed_files, open_encoder
-from sala.cache import cache_folder
 
 Files = dict[str, list[Path]]  # of each class
 SUFFIXES = {".jpg", ".jpeg", ".png"}
@@ -197,7 +197,9 @@ def printed_letters(root: Path) -> Iterator[Files]:
     """Capitals and digits in the fonts of this machine, dark on light, one font an image."""
     fonts = sorted(path for path in FONTS.rglob("*.?tf") if not _is_symbols(path))
     if len(fonts) < 60:
-        raise FileNotFoundError(f"60 fonts in {FONTS} (Debian's fonts-lato, fonts-linuxlibertine, fonts-open-sans, ...)")
+        raise FileNotFoundError(
+            f"60 fonts in {FONTS} (Debian's fonts-lato, fonts-linuxlibertine, fonts-open-sans, ...)"
+        )
     chosen = [fonts[i] for i in np.random.default_rng(0).permutation(len(fonts))[:60]]
     with tempfile.TemporaryDirectory() as folder:
         found: Files = {}

@@ -7,6 +7,7 @@
     <!-- coverage: miniimagenet -->            what is recorded, what is missing and what a run costs
     <!-- findings: all -->                     what was learned; or only the findings named
     <!-- labeling: goals -->                   a table of labeling results
+    <!-- sets: accuracy -->                    a table of the classifier and its rivals on image sets of many kinds
     <!-- end -->
 
 `python docs/tools/fill.py` writes, `python docs/tools/fill.py --check` fails if a page does not show what results/ has.
@@ -20,7 +21,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from labeling_tables import labeling_table
+from labeling_tables import labeling_table, markdown
+from sets_tables import SETS_TABLES
 
 from sala.reproduction import findings as learned
 from sala.reproduction import formats
@@ -32,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")))
 MARK = re.compile(
-    r"(<!-- (tables|scales|treatments|summary|coverage|findings|labeling): ([\w -]+?) -->\n).*?(<!-- end -->)",
+    r"(<!-- (tables|scales|treatments|summary|coverage|findings|labeling|sets): ([\w -]+?) -->\n).*?(<!-- end -->)",
     re.DOTALL,
 )
 NOTHING = "Not yet run.\n"
@@ -110,6 +112,7 @@ MAKERS = {
     "coverage": coverage,
     "findings": findings,
     "labeling": labeling_table,
+    "sets": lambda name: markdown(SETS_TABLES[name]()),
 }
 
 

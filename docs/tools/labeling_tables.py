@@ -14,7 +14,11 @@ Rows = Iterable[list[str]]
 
 
 def labeling_table(name: str) -> str:
-    rows = list(TABLES[name]())
+    return markdown(TABLES[name]())
+
+
+def markdown(made: Rows) -> str:
+    rows = list(made)
     return "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], ["---"] * len(rows[0]), *rows[1:]]) + "\n"
 
 
@@ -237,6 +241,30 @@ def scale() -> Rows:
                f"{found['MiB before']:,}"]  # fmt: skip
 
 
+def clicks() -> Rows:
+    yield [
+        "strategy",
+        "clicks to 90 %",
+        "clicks to 95 %",
+        "more than suggestions: to 90 %",
+        "to 95 %",
+        "draws below 95 %",
+    ]
+    content = measured("clicks.json")
+    n_draws = content["draws"] * len(content["sets"])
+    for name, found in content["all"].items():
+        more = ["", ""] if name == "suggestions" else [interval(found[f"more to {goal}"]) for goal in ("90%", "95%")]
+        yield [name, *(interval(found[f"clicks to {goal}"]) for goal in ("90%", "95%")), *more,
+               f"{found['clicks to 95%']['not reached']} of {n_draws}"]  # fmt: skip
+
+
+def clicks_by_set() -> Rows:
+    sets = measured("clicks.json")["sets"]
+    yield ["clicks to 95 %", *next(iter(sets.values()))]
+    for name, found in sets.items():
+        yield [name, *(interval(of["clicks to 95%"]) for of in found.values())]
+
+
 TABLES: dict[str, Callable[[], Rows]] = {
     "summary": summary,
     "goals": goals,
@@ -254,4 +282,6 @@ TABLES: dict[str, Callable[[], Rows]] = {
     "hyperparameters": hyperparameters,
     "metric": metric,
     "scale": scale,
+    "clicks": clicks,
+    "clicks_by_set": clicks_by_set,
 }

@@ -82,6 +82,17 @@ def validation_curves(panels: Mapping[str, Mapping[str, Sequence[tuple[int, floa
     return _plot(figure)
 
 
+def accuracy_over_clicks(curves: Mapping[str, Sequence[float]], batch: int) -> Plot:
+    """Accuracy of a pool's labels in percent over the clicks of a user, a line for each strategy; the first one is thick."""
+    figure, (axes,) = _figure(1, 1, (6.4, 3.8))
+    for k, (name, accuracies) in enumerate(curves.items()):
+        x, style = batch * np.arange(len(accuracies)), ("-", "--", "-.", ":")[k % 4]
+        axes.plot(x, accuracies, color=COLORS[k], linestyle=style, linewidth=1.4 if k else 2.6, label=name)
+    axes.set(xlabel="clicks", ylabel="right labels of the pool (%)")
+    axes.legend(frameon=False, loc="lower right")
+    return _plot(figure)
+
+
 @dataclass(frozen=True)
 class Learning:
     """Curves of two methods over training, and the difference of the first to the second."""

@@ -12,12 +12,10 @@ import torch
 
 from sala.classifier.fit import ClassifierConfig, LabelModel, fit_pool
 from sala.classifier.model_file import FORMAT, KIND
-from sala.classifier.normalize import normalized
-from sala.classifier.suggestions import suggestions
 from sala.classifier.whitening import Whitening
 from sala.errors import SalaError
 from sala.training.checkpoint import load_checkpoint, save_checkpoint
-from tests.helpers.pools import blobs, directions, task
+from tests.helpers.pools import task
 
 
 @pytest.fixture(scope="module")
@@ -43,24 +41,6 @@ def test_a_model_file_with_an_impossible_mixture_is_refused(path: Path, wrong: d
     save_checkpoint(path, tensors, note | {"mixture": note["mixture"] | wrong})
     with pytest.raises(SalaError, match="changed or damaged"):
         LabelModel.load(path)
-
-
-def test_suggestions_are_uncertain_and_diverse() -> None:
-    """Four classes: of two, what is between them is the center of the embeddings, and no image."""
-    (pool, truth), (support, labels) = blobs([100] * 4), blobs([1] * 4, seed=1)
-    between = 0.5 * directions(64)[:2].sum(0).astype(np.float32)
-    pool = np.vstack([pool, np.tile(between, (3, 1))])
-    first, second = fit_pool(support, labels, pool).pool.suggestions[:2]
-    assert first >= len(truth) > second  # one of the three that are between two classes, then another kind
-
-
-def test_probable_outliers_are_suggested_only_if_there_is_nothing_else() -> None:
-    pool, _ = blobs([20, 20], noise=0.5)
-    embeddings = normalized(torch.from_numpy(pool), torch.zeros(64), torch.ones(64))
-    p, inlier = torch.full((40, 2), 0.5), torch.ones(40)
-    inlier[::2] = 0.49
-    assert sorted(suggestions(embeddings, p, inlier, 50).tolist()) == list(range(1, 40, 2))
-    assert len(suggestions(embeddings, p, torch.full((40,), 0.3), 50)) == 40
 
 
 def test_a_model_that_was_saved_predicts_the_same(tmp_path: Path) -> None:
