@@ -15,7 +15,7 @@ from sala.classifier.model_file import FORMAT, KIND
 from sala.classifier.whitening import Whitening
 from sala.errors import SalaError
 from sala.training.checkpoint import load_checkpoint, save_checkpoint
-from tests.helpers.pools import task
+from tests.helpers.pools import blobs, task
 
 
 @pytest.fixture(scope="module")
@@ -185,9 +185,3 @@ def test_models_of_other_formats_are_refused(path: Path, version: object, word: 
     save_checkpoint(path, {"hubness": torch.zeros(3)}, {"kind": KIND, "format": version})
     with pytest.raises(SalaError, match=f"{word} version of sala .*; .*make it again with `sala label`"):
         LabelModel.load(path)
-
-
-def test_no_image_is_suggested_twice() -> None:
-    embeddings = torch.eye(12).repeat(2, 1)  # each is there twice
-    chosen = suggestions(embeddings, torch.full((24, 2), 0.5), torch.ones(24), 24).tolist()
-    assert sorted(chosen) == list(range(24))
