@@ -3,9 +3,9 @@
     SALA_DATA=FILES python benchmarks/labeling/calibrate.py            # prints; writes results/practice/calibration.json
     SALA_DATA=FILES python benchmarks/labeling/calibrate.py --write    # and the numbers into sala/classifier/coefficients.py
 
-Three things are fitted: the temperature's prior and its strength (negative log-likelihood of the true classes), the log-odds
-of outliers (logistic regression) and the caution of rejection (precision). Each is fitted once for each set without it, which
-gives the figures, and once on all sets, which gives the numbers that are shipped. Every task counts the same.
+Two things are fitted: the temperature's prior with its strength (likelihood of the true classes) and the log-odds of outliers
+(logistic regression; pools without outliers and with known ones are among them). Each is fitted once for each set without it,
+which gives the figures, and once on all sets, which gives the numbers that are shipped. Every task counts the same.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from calibration import calibration_gap
 from draws import Draw, data_root
+from pools import write as write_record
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax
-from sets import load_sets
+from sets import ImageSet, load_sets
 from sklearn.linear_model import LogisticRegression
 from varied import COLUMNS, columns, varied
 
 from sala.classifier import coefficients
-from sala.classifier.calibration import fit_temperature, pool_statistics
+from sala.classifier.calibration import RANGE, fit_temperature, pool_statistics
 from sala.classifier.config import ClassifierConfig
 from sala.classifier.fit import TaskFeatures, held_out_of
-from sala.classifier.mixture import log_odds
 from sala.classifier.neighbors import fit_neighborhood
 from sala.classifier.normalize import normalized, to_tensor
-from sala.classifier.pipeline import ClassifiedPool
-from sala.classifier.rejection import caution, rejected_rows
+from sala.classifier.pipeline import outlier_terms
 
 STRENGTHS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
-CAUTIONS = tuple(0.25 * i for i in range(13))
-PRECISIONS = (0.8, 0.9, 0.95)
+GRID = np.linspace(math.log(RANGE[0]), math.log(RANGE[1]), 31)  # of log(inverse temperature)
+N_KNOWN = (1, 5, 15)  # known outliers, taken out of a pool that has three times as many
 LARGEST_POOL = 1_500
 FILE = Path(coefficients.__file__)
 
@@ -52,154 +52,105 @@ class Task:
 
     image_set: str
     kind: str  # a column of the benchmark, or "varied"
-    n_shot: float
     statistics: tuple[float, ...]
     logits: np.ndarray  # [n, k]
-    terms: np.ndarray  # [n, 3], of the log-odds of outliers
+    terms: np.ndarray  # [n, 5], of the log-odds of outliers
     truth: np.ndarray  # [n], -1: outlier
     held_out_logits: np.ndarray  # [m, k]
-    held_out_terms: np.ndarray  # [m, 3]
     held_out_labels: np.ndarray  # [m]
-    covers_all: bool  # whether every class has images to hold out
 
 
 @torch.inference_mode()
-def task_of(image_set: str, kind: str, draw: Draw) -> Task:
+def task_of(image_set: str, kind: str, draw: Draw, known: np.ndarray) -> Task:
     config = ClassifierConfig(n_suggestions=0)
     labels = torch.from_numpy(draw.labels)
-    pool = to_tensor(draw.pool)
-    features = TaskFeatures(to_tensor(draw.support), labels, pool, pool[:0])
+    features = TaskFeatures(to_tensor(draw.support), labels, to_tensor(draw.pool), to_tensor(known))
     center, scale = features.normalization()
     found = features.classify(center, scale, config)
-    support = normalized(features.support, center, scale)
-    terms, (held_out, covered, held_terms) = _pool_terms(found), _held_out(features, support, config)
+    held_out = held_out_of(features, normalized(features.support, center, scale), config)
+    evidence = found.mixture.standardized(found.posterior.evidence)
+    terms = outlier_terms(found.mixture, evidence + fit_neighborhood(found.embeddings, evidence)[1])
     return Task(
-        image_set, kind, len(labels) / (int(labels.max()) + 1), pool_statistics(found), found.posterior.logits.numpy(),
-        terms, draw.truth, held_out.logits.numpy(), held_terms, held_out.labels.numpy(), covered,
+        image_set, kind, pool_statistics(found), found.posterior.logits.double().numpy(), terms.double().numpy(), draw.truth,
+        held_out.logits.numpy(), held_out.labels.numpy(),
     )  # fmt: skip
 
 
-def _held_out(features: TaskFeatures, support: torch.Tensor, config: ClassifierConfig) -> tuple[Any, bool, np.ndarray]:
-    """Held-out images, and their terms: the log-odds of a fold are linear in the coefficients, so three fits give them."""
-    shipped, columns = coefficients.OUTLIERS, []
-    try:
-        for basis in ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0)):
-            coefficients.OUTLIERS = basis
-            held_out = held_out_of(features, support, config)
-            columns.append(held_out.outlier_log_odds.double().numpy())
-    finally:
-        coefficients.OUTLIERS = shipped
-    covered = len(held_out.labels.unique()) == int(features.labels.max()) + 1
-    return held_out, covered, np.stack([np.ones(len(held_out.labels)), *columns], 1)
-
-
-def _pool_terms(found: ClassifiedPool) -> np.ndarray:
-    evidence = found.mixture.standardized(found.posterior.evidence)
-    _, around = fit_neighborhood(found.embeddings, evidence)
-    share = torch.full_like(evidence, log_odds(found.mixture.outlier_share))
-    return torch.stack([torch.ones_like(evidence), evidence + around, share], 1).double().numpy()
-
-
-def collect(root: Path, n_columns: int, n_varied: int, seed: int) -> list[Task]:
-    tasks = []
-    for name, image_set in load_sets(root).items():
-        for column in COLUMNS:
-            tasks += [task_of(name, column, draw) for draw in columns(image_set, column, n_columns, seed)]
-        for draw in varied(image_set, n_varied, seed):
-            if 0 < len(draw.pool) <= LARGEST_POOL:
-                tasks.append(task_of(name, "varied", draw))
-        print(f"{name}: {len(tasks)} tasks so far", file=sys.stderr, flush=True)
-    return tasks
+def draws_of(image_set: ImageSet, n_columns: int, n_varied: int, seed: int) -> Iterator[tuple[str, Draw, np.ndarray]]:
+    """Pools, and known outliers of each: none, or some that were taken out of it."""
+    for column in COLUMNS:
+        for i, draw in enumerate(columns(image_set, column, n_columns, seed)):
+            yield column, draw, draw.pool[:0]
+            outliers = np.random.default_rng([seed, i]).permutation(np.flatnonzero(draw.truth < 0))
+            for n in N_KNOWN:
+                if len(outliers) >= 3 * n:
+                    rest = np.setdiff1d(np.arange(len(draw.truth)), outliers[:n])
+                    fewer = replace(draw, pool=draw.pool[rest], truth=draw.truth[rest])
+                    yield f"{column}, {n} known", fewer, draw.pool[outliers[:n]]
+    for draw in varied(image_set, n_varied, seed):
+        if 0 < len(draw.pool) <= LARGEST_POOL:
+            yield "varied", draw, draw.pool[:0]
 
 
 def fit_prior(tasks: Sequence[Task]) -> tuple[float, ...]:
-    """Coefficients of the temperature's prior: log-likelihood of the inliers' classes, with a weak pull toward zero."""
-    grid = np.linspace(-5, 1, 31)
+    """Coefficients of the temperature's prior: likelihood of the inliers' classes, with a weak pull toward zero."""
     some = [task for task in tasks if (task.truth >= 0).any() and task.logits.shape[1] > 1]
-    losses = np.array([[mean_nll(task, math.exp(g)) for g in grid] for task in some])
+    losses = np.array([[mean_nll(task, math.exp(g)) for g in GRID] for task in some])
     x = np.array([task.statistics for task in some])
 
     def loss(w: np.ndarray) -> float:
-        at = np.clip(x @ w, grid[0], grid[-1])
-        return float(np.mean([np.interp(a, grid, row) for a, row in zip(at, losses, strict=True)])) + 1e-3 * float(
-            w[1:] @ w[1:]
-        )
+        at = np.clip(x @ w, GRID[0], GRID[-1])
+        fit = np.mean([np.interp(a, GRID, row) for a, row in zip(at, losses, strict=True)])
+        return float(fit) + 1e-3 * float(w[1:] @ w[1:])
 
-    start = np.array([float(np.median(grid[losses.argmin(1)])), *[0.0] * (x.shape[1] - 1)])
+    start = np.array([float(np.median(GRID[losses.argmin(1)])), *[0.0] * (x.shape[1] - 1)])
     return tuple(minimize(loss, start, method="Powell").x.tolist())
 
 
 def mean_nll(task: Task, beta: float) -> float:
     is_inlier = task.truth >= 0
-    log_p = log_softmax(beta * task.logits[is_inlier].astype(np.float64), -1)
+    log_p = log_softmax(beta * task.logits[is_inlier], -1)
     return float(-log_p[np.arange(len(log_p)), task.truth[is_inlier]].mean())
 
 
 def beta_of(task: Task, prior: Sequence[float], strength: float) -> float:
-    beta = math.exp(min(max(float(np.dot(prior, task.statistics)), math.log(0.02)), math.log(2)))
+    beta = min(max(math.exp(float(np.dot(prior, task.statistics))), RANGE[0]), RANGE[1])
     logits, labels = torch.from_numpy(task.held_out_logits), torch.from_numpy(task.held_out_labels)
     return fit_temperature(logits, labels, beta, strength)
 
 
-def fit_strength(tasks: Sequence[Task], prior: Sequence[float]) -> float:
+def fit_calibration(tasks: Sequence[Task]) -> dict[str, Any]:
+    """All that is fitted, rounded as it is shipped."""
+    prior = fit_prior(tasks)
     some = [task for task in tasks if len(task.held_out_labels) and (task.truth >= 0).any()]
-    return min(STRENGTHS, key=lambda s: np.mean([mean_nll(task, beta_of(task, prior, s)) for task in some]))
-
-
-def fit_outliers(tasks: Sequence[Task]) -> tuple[float, ...]:
-    """Logistic regression of being an outlier, each task with the same weight."""
+    strength = min(STRENGTHS, key=lambda s: np.mean([mean_nll(task, beta_of(task, prior, s)) for task in some]))
     x, y = np.concatenate([task.terms for task in tasks]), np.concatenate([task.truth < 0 for task in tasks])
     w = np.concatenate([np.full(len(task.truth), 1 / len(task.truth)) for task in tasks])
-    fitted = LogisticRegression(C=1e4, max_iter=500).fit(x[:, 1:], y, sample_weight=w)
-    return (float(fitted.intercept_[0]), *fitted.coef_[0].tolist())
+    fitted = LogisticRegression(C=1e3, max_iter=500).fit(x[:, 1:], y, sample_weight=w)
+    outliers = (float(fitted.intercept_[0]), *fitted.coef_[0].tolist())
+    return {"TEMPERATURE": _rounded(prior), "TEMPERATURE_STRENGTH": strength, "OUTLIERS": _rounded(outliers)}
 
 
-def rejections(
-    task: Task, outliers: Sequence[float], cautious: Sequence[float], precision: float
-) -> np.ndarray:  # rows, bool
-    pool, held_out = (terms @ np.array(outliers) for terms in (task.terms, task.held_out_terms))
-    held_out = held_out if task.covers_all else held_out[:0]
-    return rejected_rows(pool, held_out, precision, caution(len(held_out), cautious))
+def judge(tasks: Sequence[Task], fit: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    """Calibration errors by kind, with the numbers that `fit` gives for a set: of classes over inliers, of outliers."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for task in tasks:
+        numbers, is_inlier = fit(task.image_set), task.truth >= 0
+        kept = found.setdefault(task.kind, {"classes": [], "outliers": []})
+        if is_inlier.any():
+            beta = beta_of(task, numbers["TEMPERATURE"], numbers["TEMPERATURE_STRENGTH"])
+            p = np.exp(log_softmax(beta * task.logits[is_inlier], -1))
+            kept["classes"].append(calibration_gap(p.max(1), p.argmax(1) == task.truth[is_inlier]))
+        outlier = expit(task.terms @ np.array(numbers["OUTLIERS"]))
+        kept["outliers"].append(calibration_gap(outlier, ~is_inlier))
+    return {kind: {key: round(float(np.mean(v)), 4) for key, v in errors.items()} for kind, errors in found.items()}
 
 
-def precision_by_set(tasks: Iterable[tuple[Task, np.ndarray]]) -> dict[str, tuple[float, int]]:
-    """Mean share of outliers among the rejected over the draws that reject something, and their number."""
-    found: dict[str, list[float]] = {}
-    for task, is_rejected in tasks:
-        if is_rejected.any():
-            found.setdefault(task.image_set, []).append(float((task.truth[is_rejected] < 0).mean()))
-    return {name: (float(np.mean(values)), len(values)) for name, values in found.items()}
-
-
-def fit_caution(tasks: Sequence[Task], outliers: Sequence[float]) -> tuple[float, float]:
-    """The least caution with which each set keeps each precision, less 0.05; sets with five draws that reject count."""
-    few = [task for task in tasks if task.covers_all]
-    for total in sorted({a + b / 5 for a in CAUTIONS for b in (0.0, *CAUTIONS[::2])}):
-        for b in (0.0,):
-            pair = (total, b)
-            kept = True
-            for p in PRECISIONS:
-                found = precision_by_set((task, rejections(task, outliers, pair, p)) for task in few)
-                kept = kept and all(value >= p - 0.03 for value, n in found.values() if n >= 5)
-            if kept:
-                return pair
-    return (CAUTIONS[-1], 0.0)
-
-
-def left_out(tasks: list[Task], fit: Callable[[list[Task]], Any]) -> dict[str, Any]:
-    """What is fitted without each set."""
-    return {
-        name: fit([task for task in tasks if task.image_set != name])
-        for name in sorted({task.image_set for task in tasks})
-    }
-
-
-def rounded(values: Sequence[float]) -> tuple[float, ...]:
+def _rounded(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(round(value, 3) for value in values)
 
 
-def write(found: dict[str, Any]) -> None:
-    """The fitted numbers into coefficients.py."""
+def write_coefficients(found: dict[str, Any]) -> None:
     text = FILE.read_text(encoding="utf-8")
     for name, value in found.items():
         text, n = re.subn(rf"^({name}(?:: [^=]+)?) = [^#\n]*?(  #.*)?$", rf"\1 = {value}\2", text, flags=re.MULTILINE)
@@ -210,23 +161,23 @@ def write(found: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=6, help="of each column and set")
-    parser.add_argument("--varied", type=int, default=20, help="draws of all shapes, of each set")
+    parser.add_argument("--varied", type=int, default=24, help="draws of all shapes, of each set")
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--write", action="store_true", help="change coefficients.py")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    tasks = collect(data_root(), args.draws, args.varied, args.seed)
-    prior = fit_prior(tasks)
-    outliers = fit_outliers(tasks)
-    found = {
-        "TEMPERATURE": rounded(prior),
-        "TEMPERATURE_STRENGTH": fit_strength(tasks, prior),
-        "OUTLIERS": rounded(outliers),
-        "CAUTION": fit_caution(tasks, outliers),
-    }
-    print(json.dumps(found, indent=1))
+    tasks: list[Task] = []
+    for name, image_set in load_sets(data_root()).items():
+        tasks += [task_of(name, *drawn) for drawn in draws_of(image_set, args.draws, args.varied, args.seed)]
+        print(f"{name}: {len(tasks)} tasks so far", file=sys.stderr, flush=True)
+    names = sorted({task.image_set for task in tasks})
+    left_out = {name: fit_calibration([task for task in tasks if task.image_set != name]) for name in names}
+    numbers = fit_calibration(tasks)
+    errors = {"sets left out": judge(tasks, left_out.__getitem__), "all sets": judge(tasks, lambda _: numbers)}
+    write_record("calibration.json", {**vars(args), "numbers": numbers, "left out": left_out, "errors": errors})
+    print(json.dumps({"numbers": numbers, "errors": errors}, indent=1))
     if args.write:
-        write(found)
+        write_coefficients(numbers)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,6 @@ import numpy as np
 import torch
 from draws import Draw
 from pools import rejections, write
-from scipy.optimize import minimize
-from scipy.special import expit, log_expit
-from sklearn.metrics import roc_auc_score
-from tasks import COUNTS, tasks
-
-from sala.classifier import outlier_coefficients
-from sala.classifier.fit import ClassifierConfig, Fitted, fit_pool
-from sala.classifier.normalize import center_of, normalized, scale_of, to_tensor
 from sala.classifier.outlier_model import (
     OutlierModel,
     Similarities,
@@ -30,6 +22,14 @@ from sala.classifier.outlier_model import (
 )
 from sala.classifier.outliers import detect_outliers
 from sala.classifier.prototypes import multi_shot_rows, refine
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+from sklearn.metrics import roc_auc_score
+from tasks import COUNTS, tasks
+
+from sala.classifier import outlier_coefficients
+from sala.classifier.fit import ClassifierConfig, Fitted, fit_pool
+from sala.classifier.normalize import center_of, normalized, scale_of, to_tensor
 
 
 def fit_outliers(root: Path, n_draws: int, seed: int) -> None:

@@ -17,7 +17,6 @@ N_DIRECTIONS = 8  # of the largest within-class covariance, which whitening shri
 # log(inverse temperature) of 1, log(mean top similarity to the labeled), log(images of a class), agreement
 TEMPERATURE: tuple[float, ...] = (-1.6, 0.5, -0.2, 0.5)
 TEMPERATURE_STRENGTH = 5.0  # of that prior, as a number of held-out images
-# log-odds of outliers: of 1, evidence, log-odds of the outlier share
-OUTLIERS: tuple[float, ...] = (0.0, 1.0, 1.0)
-# taken from those log-odds where images are rejected: always, and per sqrt(held out)
-CAUTION: tuple[float, ...] = (1.0, 1.0)
+# log-odds of outliers: of 1, s, log-odds of the outlier share, log(1 + m), s log(1 + m); s is evidence, m known outliers
+OUTLIERS: tuple[float, ...] = (-2.36, 0.28, -0.478, -0.047, 0.165)
+CAUTION = 3.0  # times as many inliers among the rejected as held-out images tell

@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from sala.classifier.coefficients import N_DIRECTIONS
 from sala.classifier.config import ClassifierConfig
 from sala.classifier.fit import PoolPredictions, fit_pool
-from sala.classifier.rejection import rejection_threshold
 
 
 class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -88,8 +87,11 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     array([0., 1., 2.])
     >>> bool(classifier.outlier_proba_[60:].min() > classifier.outlier_proba_[:60].max())
     True
-    >>> np.flatnonzero(classifier.rejected_)  # the outliers
-    array([60, 61, 62, 63, 64, 65, 66, 67, 68, 69])
+    >>> classifier.rejected_.any()  # that takes an example of an outlier, or more labeled rows
+    np.False_
+    >>> classifier = SALAClassifier().fit(X[:66], y[:66], outliers=X[66:])
+    >>> np.flatnonzero(classifier.rejected_)
+    array([60, 61, 62, 63, 64, 65])
     >>> classifier.predict(centers)
     array([0, 1, 2])
     """
@@ -139,8 +141,7 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         self.model_ = fitted.model
         self._keep(is_labeled, labels, fitted.pool)
-        held_out = fitted.held_out_outlier_probability
-        self.rejection_threshold_ = rejection_threshold(fitted.pool.outlier_probability, self.precision, held_out)
+        self.rejection_threshold_ = fitted.rejection_threshold(self.precision)
         self.rejected_ = self.outlier_proba_.astype(np.float64) > self.rejection_threshold_
         return self
 

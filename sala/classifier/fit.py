@@ -33,6 +33,7 @@ from sala.classifier.model import LabelModel
 from sala.classifier.normalize import Floats, center_of, normalized, scale_of, to_tensor
 from sala.classifier.pipeline import ClassifiedPool, classify_pool
 from sala.classifier.predictions import PoolPredictions
+from sala.classifier.rejection import obstacle, rejection_threshold
 from sala.errors import SalaError
 
 __all__ = ["ClassifierConfig", "Fitted", "HeldOut", "LabelModel", "PoolPredictions", "fit_pool"]
@@ -62,6 +63,18 @@ class Fitted:
         prototype is worse than those that the held-out images could vouch for."""
         covers_all = len(np.unique(self.held_out.labels)) == len(self.model.classes)
         return self.held_out.outlier_probability if covers_all else self.held_out.outlier_probability[:0]
+
+    @property
+    def rejection_obstacle(self) -> str:
+        """Why nothing can be rejected, in one sentence; empty where something can."""
+        n_pool, n_way = self.pool.probabilities.shape
+        known = len(self.model.mixture.known_outliers)
+        return obstacle(n_pool, n_way, len(self.held_out_outlier_probability), known)
+
+    def rejection_threshold(self, precision: float = 0.9) -> float:
+        """The outlier probability above which an image is rejected; 1, so that none is, where there is an obstacle."""
+        found = rejection_threshold(self.pool.outlier_probability, precision, self.held_out_outlier_probability)
+        return 1.0 if self.rejection_obstacle else found
 
 
 @dataclass(frozen=True)

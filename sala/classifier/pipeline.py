@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from sala.classifier import coefficients as chosen
@@ -42,9 +44,15 @@ def outlier_log_odds(
 
 
 def calibrated_log_odds(mixture: Mixture, evidence: Tensor, around: Tensor) -> Tensor:  # [n], [n] -> [n]
-    """a + b (z + mean z of the neighbors) + c log-odds of the outlier share; z is the standardized evidence."""
-    a, b, c = chosen.OUTLIERS
-    return a + b * (evidence + around) + c * log_odds(mixture.outlier_share)
+    """Log-odds of outliers from standardized evidence and the mean evidence of the neighbors."""
+    return outlier_terms(mixture, evidence + around) @ evidence.new_tensor(chosen.OUTLIERS)
+
+
+def outlier_terms(mixture: Mixture, s: Tensor) -> Tensor:  # [n] -> [n, 5]
+    """1, s, log-odds of the outlier share, log(1 + m) and s log(1 + m): m known outliers make the evidence s say more."""
+    known, share = math.log1p(len(mixture.known_outliers)), log_odds(mixture.outlier_share)
+    one = torch.ones_like(s)
+    return torch.stack([one, s, share * one, known * one, known * s], -1)
 
 
 def classify_pool(

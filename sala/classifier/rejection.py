@@ -1,4 +1,9 @@
-"""The rejection threshold: from which outlier probability on an image is rejected as an outlier, at a chosen precision."""
+"""The rejection threshold: from which outlier probability on an image is rejected as an outlier, at a chosen precision.
+
+Other classes of the same kind look much like unusual inliers, and an outlier probability that is right on average over many
+pools is not right in each of them. So images are rejected only where known outliers or enough held-out labeled images vouch
+for it; elsewhere nothing is, and the images most probably outliers are only shown first.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,19 @@ import math
 import numpy as np
 from scipy.special import stdtr
 
+from sala.classifier import coefficients as chosen
 from sala.classifier.normalize import Floats
 from sala.errors import SalaError
 
-MIN_HELD_OUT = 8  # held-out labeled images: fewer do not show how the scores of inliers are distributed
+MIN_HELD_OUT = 20  # labeled images: fewer do not show how the scores of inliers are distributed
+MIN_POOL = 8  # images of the pool for each class: in fewer, an unusual inlier has no others like it beside it
 
 
 def rejection_threshold(outlier_probability: Floats, precision: float = 0.9, held_out: Floats | None = None) -> float:
     """The outlier probability above which images are rejected, so that the share `precision` of them are outliers.
 
     The lower of two thresholds: one takes the outlier probabilities at their word (`expected_threshold`), one compares them
-    with those of held-out labeled images (`conformal_threshold`). In any case an image above `precision` and a certain outlier
-    are rejected, and an image that is more probably an inlier is not.
+    with those of held-out labeled images (`tail_threshold`).
 
     Parameters
     ----------
@@ -32,7 +38,7 @@ def rejection_threshold(outlier_probability: Floats, precision: float = 0.9, hel
     Returns
     -------
     float
-        From 0.5 to `precision`, or 0.5 where `precision` is lower.
+        1 where no image can be rejected at this precision.
 
     Raises
     ------
@@ -49,10 +55,10 @@ def rejection_threshold(outlier_probability: Floats, precision: float = 0.9, hel
     >>> scores > rejection_threshold(scores, precision=0.98)
     array([ True, False, False, False, False])
     """
-    lowest = expected_threshold(outlier_probability, precision)
+    lowest = max(expected_threshold(outlier_probability, precision), min(0.5, precision))
     if held_out is not None:
-        lowest = min(lowest, conformal_threshold(outlier_probability, held_out, precision))
-    return max(min(lowest, precision, just_below(1)), 0.5)
+        lowest = min(lowest, tail_threshold(outlier_probability, held_out, precision))
+    return min(lowest, 1.0)
 
 
 def expected_threshold(outlier_probability: Floats, precision: float = 0.9) -> float:
@@ -70,24 +76,38 @@ def expected_threshold(outlier_probability: Floats, precision: float = 0.9) -> f
     return just_below(last)
 
 
-def conformal_threshold(outlier_probability: Floats, held_out: Floats, precision: float = 0.9) -> float:
+def tail_threshold(outlier_probability: Floats, held_out: Floats, precision: float = 0.9) -> float:
     """The lowest threshold at which the false discovery rate is at most 1 - `precision`; infinite if there is none.
 
-    The Benjamini-Hochberg procedure (JRSS B 1995): of N images, n(s) score s or more, and at most N F(s) of these are
-    inliers. F is the conformal p-value (Bates et al. 2023, arXiv:2104.08279), the share of held-out images that score as
-    high, counting one more; but never less than the tail of Student's t-distribution for one more image, by log-odds.
+    The Benjamini-Hochberg procedure (JRSS B 1995): of N images, n(s) score s or more, and N F(s) of these are expected to be
+    inliers, where F is the tail of Student's t-distribution for one more of the held-out images, by log-odds. Labeled images
+    are more typical than the pool's inliers, so `CAUTION` times as many are reckoned with.
     """
-    if len(held_out) < MIN_HELD_OUT or not len(outlier_probability):
+    n, m = len(outlier_probability), len(held_out)
+    if m < MIN_HELD_OUT or not n:
         return math.inf
     scores = np.unique(np.asarray(outlier_probability, np.float64))  # rising
-    n_above = len(outlier_probability) - np.searchsorted(np.sort(outlier_probability), scores)
-    m = len(held_out)
-    n_held_out_above = m - np.searchsorted(np.sort(held_out), scores)
-    odds, theirs = log_odds(scores), log_odds(held_out)
+    n_above = n - np.searchsorted(np.sort(outlier_probability), scores)
+    theirs = log_odds(held_out)
     deviation = max(float(theirs.std(ddof=1)) * math.sqrt(1 + 1 / m), 1e-6)
-    p_values = np.maximum(stdtr(m - 1, (theirs.mean() - odds) / deviation), (n_held_out_above + 1) / (m + 1))
-    is_precise = 1 - len(outlier_probability) * p_values / n_above >= precision
+    tail = stdtr(m - 1, (theirs.mean() - log_odds(scores)) / deviation)
+    is_precise = 1 - chosen.CAUTION * n * tail / n_above >= precision
     return just_below(float(scores[is_precise.argmax()])) if is_precise.any() else math.inf
+
+
+def obstacle(n_pool: int, n_way: int, n_held_out: int, n_known: int) -> str:
+    """Why nothing can be rejected in a pool, in one sentence; empty where something can."""
+    if n_pool < MIN_POOL * n_way:
+        return (
+            f"No image is rejected: in a pool of fewer than {MIN_POOL} images of a class, outliers are not told from unusual "
+            "images."
+        )
+    if n_known or n_held_out >= MIN_HELD_OUT:
+        return ""
+    return (
+        f"No image is rejected: that takes an example of an outlier, or {MIN_HELD_OUT} labeled images with two or more of "
+        "each class."
+    )
 
 
 def log_odds(p: Floats | np.ndarray) -> np.ndarray:

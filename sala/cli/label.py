@@ -160,10 +160,12 @@ def _counts(result: LabelingResult) -> Table:
 
 def _tell_oddities(result: LabelingResult) -> None:
     said = result.predictions
+    if result.rejection_obstacle:
+        console.err.print(result.rejection_obstacle)
     if n := int((said.is_uncertain & said.is_likely_outlier & result.project.is_pool).sum()):
         console.err.print(
             f"uncertain images that are more probably outliers than their class, but not rejected: {n:,} "
-            "(--outliers with some of them, or a lower --precision, rejects more)"
+            "(--outliers with some of them rejects more)"
         )
     if not len(result.pool):
         console.warn("the pool has no image that can be read; the model is made all the same, for `sala predict`")

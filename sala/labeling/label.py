@@ -76,6 +76,7 @@ class LabelingResult:
     model: LabelModel
     held_out: HeldOut
     n_cached: int = 0
+    rejection_obstacle: str = ""  # why nothing can be rejected, in one sentence; empty where something can
 
     @property
     def thresholds(self) -> Thresholds:
@@ -228,7 +229,7 @@ def classify(
     fitted = fit_pool(
         features[labeled], y, _rows(features, rows), classes=[names[c] for c in active], outliers=features[outliers]
     )
-    thresholds = find_thresholds(fitted.pool.outlier_probability, precision, fitted.held_out_outlier_probability)
+    thresholds = find_thresholds(fitted, precision)
     table = Table(len(given))
     table.fill(rows, active, fitted.pool)
     table.fill_given(np.concatenate([labeled, outliers]), active, given, fitted.model, features)
@@ -244,6 +245,7 @@ def classify(
         replace(fitted.model, note=note),
         fitted.held_out,
         images.n_cached,
+        fitted.rejection_obstacle,
     )
 
 

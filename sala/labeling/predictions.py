@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from sala.classifier.fit import Fitted
 from sala.classifier.normalize import Floats
-from sala.classifier.rejection import rejection_threshold
 from sala.data.files import open_inside
 from sala.labeling.project import OUTLIER, UNLABELED
 
@@ -63,11 +63,10 @@ class Thresholds:
         return cls(**values)
 
 
-def find_thresholds(outlier_probability: Floats, precision: float, held_out: Floats | None = None) -> Thresholds:
+def find_thresholds(fitted: Fitted, precision: float) -> Thresholds:
     """Of the rejected images the share `precision` is expected to be outliers; each confident label is right with that
-    probability. Both are more probable than not. `held_out` are outlier probabilities of cross-validated labeled images."""
-    outlier = rejection_threshold(outlier_probability, precision, held_out)
-    return Thresholds(precision, outlier, max(precision, 0.5))
+    probability, and more probable than not."""
+    return Thresholds(precision, fitted.rejection_threshold(precision), max(precision, 0.5))
 
 
 @dataclass(frozen=True)

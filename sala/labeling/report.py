@@ -170,6 +170,7 @@ def _reliability(result: LabelingResult, rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "n_held_out": len(held_out.labels),
         "n_right": int(_is_right(held_out).sum()),
+        "rejection_obstacle": result.rejection_obstacle,
         "precision": f"{thresholds.precision:.0%}",
         "confident_from": f"{thresholds.confident:.0%}",
         "rejected_from": f"{thresholds.outlier:.0%}",

@@ -93,6 +93,7 @@ def describe(session: Session, shown: Snapshot, run_id: str) -> dict[str, Any]:
         "undo": shown.n_undo,
         "fit_seconds": round(shown.fit_seconds, 3),
         "confidence_threshold": shown.thresholds.confident,
+        "rejection_obstacle": shown.result.rejection_obstacle if shown.result else "",
         "history": [h["estimate"] for h in session.history],
         "stopped": session.stopped,
     }

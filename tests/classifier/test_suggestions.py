@@ -33,8 +33,9 @@ def test_of_equally_uncertain_images_the_most_typical_comes_first() -> None:
 
 
 def test_near_copies_are_not_suggested_together() -> None:
-    (pool, truth), (support, labels) = blobs([100, 100]), blobs([1, 1], seed=1)
-    between = directions(64)[:2].sum(0).astype(np.float32)
+    """Four classes: of two, what is between them is the center of the embeddings, and no image."""
+    (pool, truth), (support, labels) = blobs([100] * 4), blobs([1] * 4, seed=1)
+    between = 0.5 * directions(64)[:2].sum(0).astype(np.float32)
     pool = np.vstack([pool, np.tile(between, (3, 1))])
     first, second = fit_pool(support, labels, pool).pool.suggestions[:2]
     assert first >= len(truth) > second

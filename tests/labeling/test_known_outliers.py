@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sala.classifier.fit import LabelModel
+from sala.classifier.fit import Fitted, LabelModel
 from sala.errors import SalaError
 from sala.labeling.label import label_folder
 from sala.labeling.predictions import Thresholds, find_thresholds
@@ -75,9 +75,9 @@ def test_copies_of_it_say_nothing_of_what_else_is_rejected(
     shutil.copy(outliers / "wanted" / "0.png", folders[1] / "copy.png")
     seen: list[int] = []
 
-    def found(scores: np.ndarray, precision: float, held_out: np.ndarray | None = None) -> Thresholds:
-        seen.append(len(scores))
-        return find_thresholds(scores, precision, held_out)
+    def found(fitted: Fitted, precision: float) -> Thresholds:
+        seen.append(len(fitted.pool.label))
+        return find_thresholds(fitted, precision)
 
     monkeypatch.setattr("sala.labeling.label.find_thresholds", found)
     assert len(label_folder(*folders, MeanColor(), outliers=outliers).paths) == 41 and seen == [40]

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from sala.classifier.fit import LabelModel
+from sala.classifier.rejection import rejection_threshold
 from sala.encoders import Encoder
 from sala.labeling.export import HEADER
 from sala.labeling.label import label_folder
-from sala.labeling.predictions import CONFIDENT, REJECTED, UNCERTAIN, Thresholds, find_thresholds
+from sala.labeling.predictions import CONFIDENT, REJECTED, UNCERTAIN, Thresholds
 from tests.helpers.painted import RED, MeanColor, folders_painted, labels, paint, refusal, sala, verdict  # noqa: F401  (fixture)
 
 
@@ -115,7 +116,7 @@ def test_a_model_of_another_encoder_is_refused(folders: tuple[Path, Path], tmp_p
 def test_outliers_that_are_told_apart_without_doubt_are_rejected_alone() -> None:
     """The share that may be wrong is not filled up: of ten images with score 0 none follows the ten with score 1."""
     none = np.repeat(np.float32([1, 0]), 10)
-    thresholds = find_thresholds(none, 0.9)
+    thresholds = Thresholds(0.9, rejection_threshold(none, 0.9), 0.9)
     verdicts = [verdict(float(score), 1.0, thresholds) for score in none]
     assert verdicts == [REJECTED] * 10 + [CONFIDENT] * 10
 
