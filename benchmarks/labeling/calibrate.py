@@ -32,12 +32,10 @@ from sklearn.linear_model import LogisticRegression
 from varied import COLUMNS, columns, varied
 
 from sala.classifier import coefficients
-from sala.classifier.calibration import RANGE, fit_temperature, pool_statistics
+from sala.classifier.calibration import RANGE, fit_temperature, outlier_terms
 from sala.classifier.config import ClassifierConfig
 from sala.classifier.fit import TaskFeatures, held_out_of
-from sala.classifier.neighbors import fit_neighborhood
 from sala.classifier.normalize import normalized, to_tensor
-from sala.classifier.pipeline import outlier_terms
 
 STRENGTHS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 GRID = np.linspace(math.log(RANGE[0]), math.log(RANGE[1]), 31)  # of log(inverse temperature)
@@ -52,9 +50,11 @@ class Task:
 
     image_set: str
     kind: str  # a column of the benchmark, or "varied"
-    statistics: tuple[float, ...]
+    statistics: tuple[float, ...]  # of the temperature's prior
     logits: np.ndarray  # [n, k]
-    terms: np.ndarray  # [n, 5], of the log-odds of outliers
+    score: np.ndarray  # [n], of outliers
+    outlier_share: float
+    n_known: int
     truth: np.ndarray  # [n], -1: outlier
     held_out_logits: np.ndarray  # [m, k]
     held_out_labels: np.ndarray  # [m]
@@ -68,10 +68,11 @@ def task_of(image_set: str, kind: str, draw: Draw, known: np.ndarray) -> Task:
     center, scale = features.normalization()
     found = features.classify(center, scale, config)
     held_out = held_out_of(features, normalized(features.support, center, scale), config)
-    evidence = found.mixture.standardized(found.posterior.evidence)
-    terms = outlier_terms(found.mixture, evidence + fit_neighborhood(found.embeddings, evidence)[1])
+    n_way = int(labels.max()) + 1
+    statistics = (1.0, math.log(len(labels) / n_way), math.log(n_way))
     return Task(
-        image_set, kind, pool_statistics(found), found.posterior.logits.double().numpy(), terms.double().numpy(), draw.truth,
+        image_set, kind, statistics, found.posterior.logits.double().numpy(),
+        found.outlier_score.double().numpy(), found.mixture.outlier_share, len(known), draw.truth,
         held_out.logits.numpy(), held_out.labels.numpy(),
     )  # fmt: skip
 
@@ -103,8 +104,10 @@ def fit_prior(tasks: Sequence[Task]) -> tuple[float, ...]:
         fit = np.mean([np.interp(a, GRID, row) for a, row in zip(at, losses, strict=True)])
         return float(fit) + 1e-3 * float(w[1:] @ w[1:])
 
-    start = np.array([float(np.median(GRID[losses.argmin(1)])), *[0.0] * (x.shape[1] - 1)])
-    return tuple(minimize(loss, start, method="Powell").x.tolist())
+    start = np.zeros((4, 3))
+    start[:, 0] = np.median(GRID[losses.argmin(1)])
+    start[1:] += 0.4 * np.eye(3)
+    return tuple(minimize(loss, start[0], method="Nelder-Mead", options={"initial_simplex": start}).x.tolist())
 
 
 def mean_nll(task: Task, beta: float) -> float:
@@ -119,12 +122,18 @@ def beta_of(task: Task, prior: Sequence[float], strength: float) -> float:
     return fit_temperature(logits, labels, beta, strength)
 
 
+def terms_of(task: Task, beta: float) -> np.ndarray:  # [n, 6], of the log-odds of outliers
+    p = torch.from_numpy(beta * task.logits).softmax(-1)
+    return outlier_terms(torch.from_numpy(task.score), p, task.outlier_share, task.n_known).numpy()
+
+
 def fit_calibration(tasks: Sequence[Task]) -> dict[str, Any]:
     """All that is fitted, rounded as it is shipped."""
     prior = fit_prior(tasks)
     some = [task for task in tasks if len(task.held_out_labels) and (task.truth >= 0).any()]
     strength = min(STRENGTHS, key=lambda s: np.mean([mean_nll(task, beta_of(task, prior, s)) for task in some]))
-    x, y = np.concatenate([task.terms for task in tasks]), np.concatenate([task.truth < 0 for task in tasks])
+    x = np.concatenate([terms_of(task, beta_of(task, prior, strength)) for task in tasks])
+    y = np.concatenate([task.truth < 0 for task in tasks])
     w = np.concatenate([np.full(len(task.truth), 1 / len(task.truth)) for task in tasks])
     fitted = LogisticRegression(C=1e3, max_iter=500).fit(x[:, 1:], y, sample_weight=w)
     outliers = (float(fitted.intercept_[0]), *fitted.coef_[0].tolist())
@@ -137,11 +146,11 @@ def judge(tasks: Sequence[Task], fit: Callable[[str], dict[str, Any]]) -> dict[s
     for task in tasks:
         numbers, is_inlier = fit(task.image_set), task.truth >= 0
         kept = found.setdefault(task.kind, {"classes": [], "outliers": []})
+        beta = beta_of(task, numbers["TEMPERATURE"], numbers["TEMPERATURE_STRENGTH"])
         if is_inlier.any():
-            beta = beta_of(task, numbers["TEMPERATURE"], numbers["TEMPERATURE_STRENGTH"])
             p = np.exp(log_softmax(beta * task.logits[is_inlier], -1))
             kept["classes"].append(calibration_gap(p.max(1), p.argmax(1) == task.truth[is_inlier]))
-        outlier = expit(task.terms @ np.array(numbers["OUTLIERS"]))
+        outlier = expit(terms_of(task, beta) @ np.array(numbers["OUTLIERS"]))
         kept["outliers"].append(calibration_gap(outlier, ~is_inlier))
     return {kind: {key: round(float(np.mean(v)), 4) for key, v in errors.items()} for kind, errors in found.items()}
 

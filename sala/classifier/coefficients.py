@@ -14,9 +14,9 @@ SIZE_PRIOR = 10.0  # images of each class expected beforehand, so that no class 
 OUTLIER_SHARE, OUTLIER_SHARE_PRIOR = 0.3, 10.0  # expected share of outliers, and how many images that counts for
 N_DIRECTIONS = 8  # of the largest within-class covariance, which whitening shrinks
 # ---- fitted by calibrate.py
-# log(inverse temperature) of 1, log(mean top similarity to the labeled), log(images of a class), agreement
-TEMPERATURE: tuple[float, ...] = (-1.6, 0.5, -0.2, 0.5)
+# log(inverse temperature): of 1, log(labeled images of a class), log(number of classes)
+TEMPERATURE: tuple[float, ...] = (-1.406, 0.286, -0.222)
 TEMPERATURE_STRENGTH = 5.0  # of that prior, as a number of held-out images
-# log-odds of outliers: of 1, s, log-odds of the outlier share, log(1 + m), s log(1 + m); s is evidence, m known outliers
-OUTLIERS: tuple[float, ...] = (-2.36, 0.28, -0.478, -0.047, 0.165)
+# log-odds of outliers: of 1, s, log-odds of the outlier share, log(1 + m), s log(1 + m), log(1 - p) (calibration.py)
+OUTLIERS: tuple[float, ...] = (-1.55, 0.18, -0.273, -0.04, 0.159, 0.253)
 CAUTION = 3.0  # times as many inliers among the rejected as held-out images tell

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sala.classifier.pipeline import ClassifiedPool, outlier_log_odds
+from sala.classifier.pipeline import ClassifiedPool, outlier_score
 
 N_FOLDS, N_FOLDS_LARGE_POOL = 5, 3  # fewer where the pool is large: a correction on the page waits for them
 MAX_HELD_OUT, MAX_TRAINING = 1_000, 5_000  # labeled images; of more, equally many of each class
@@ -29,7 +29,7 @@ class CrossValidated:
 
     labels: Tensor  # [m]
     logits: Tensor  # [m, k], of a mixture fitted without them
-    outlier_log_odds: Tensor  # [m]
+    outlier_score: Tensor  # [m]
 
 
 def pool_sample(pool: Tensor) -> tuple[Tensor, int]:  # [n, d] -> [m, d]
@@ -47,14 +47,14 @@ def cross_validate(
     folds = torch.full_like(labels, -1)
     folds[some] = assign_folds(support[some], labels[some], n_folds)
     rows = (folds >= 0).nonzero()[:, 0]
-    logits, log_odds = support.new_zeros(len(rows), len(labels.bincount())), support.new_zeros(len(rows))
+    logits, score = support.new_zeros(len(rows), len(labels.bincount())), support.new_zeros(len(rows))
     for fold in range(int(folds.max()) + 1):
         out, kept = folds[rows] == fold, training[folds[training] != fold]
         found, embed = classify_without(kept)
         x = found.whitening.apply_(embed(rows[out]))
         logits[out] = found.mixture.logits(x)
-        log_odds[out] = outlier_log_odds(found.mixture, found.neighborhood, x)
-    return CrossValidated(labels[rows], logits, log_odds)
+        score[out] = outlier_score(found.mixture, found.neighborhood, x)
+    return CrossValidated(labels[rows], logits, score)
 
 
 def assign_folds(support: Tensor, labels: Tensor, n_folds: int = N_FOLDS) -> Tensor:  # [s, d], [s] -> [s]

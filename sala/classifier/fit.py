@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sala.classifier.calibration import fit_temperature, pool_statistics, temperature_prior
+from sala.classifier.calibration import fit_temperature, temperature_prior
 from sala.classifier.config import ClassifierConfig
 from sala.classifier.cross_validation import CrossValidated, cross_validate, pool_sample
 from sala.classifier.known_outliers import farthest_first
@@ -55,7 +55,6 @@ class Fitted:
     model: LabelModel  # predicts new images
     pool: PoolPredictions  # each image without its own part in the prototypes
     held_out: HeldOut  # for a reliability diagram
-    statistics: tuple[float, ...] = ()  # what the temperature's prior was made from (calibration.py)
 
     @property
     def held_out_outlier_probability(self) -> Floats:  # [m]
@@ -167,14 +166,14 @@ def _fit(features: TaskFeatures, names: tuple[str, ...], config: ClassifierConfi
     features = replace(features, known_outliers=known[farthest_first(_finite(normalized(known, center, scale)))])
     found = features.classify(center, scale, config)
     held_out = held_out_of(features, normalized(features.support, center, scale), config)
-    statistics = pool_statistics(found)
-    beta = fit_temperature(held_out.logits, held_out.labels, temperature_prior(statistics), config.prior_strength)
+    prior = temperature_prior(len(features.labels), len(names))
+    beta = fit_temperature(held_out.logits, held_out.labels, prior, config.prior_strength)
     model = LabelModel(names, center, scale, found.whitening, found.mixture, found.neighborhood, beta, config)
     used = found.posterior.weights.sum(-1) > 0.5  # none without steps: weights are those that moved prototypes
-    predictions = model.describe(found.embeddings, found.posterior.logits, found.outlier_log_odds, used)
-    probabilities = (beta * held_out.logits).softmax(-1).numpy()
-    validated = HeldOut(probabilities, held_out.labels.numpy(), held_out.outlier_log_odds.sigmoid().numpy())
-    return Fitted(model, predictions, validated, statistics)
+    predictions = model.describe(found.embeddings, found.posterior.logits, found.outlier_score, used)
+    probabilities, outlier = model.probabilities(held_out.logits, held_out.outlier_score)
+    validated = HeldOut(probabilities.numpy(), held_out.labels.numpy(), outlier.numpy())
+    return Fitted(model, predictions, validated)
 
 
 def held_out_of(features: TaskFeatures, support: Tensor, config: ClassifierConfig) -> CrossValidated:  # [s, d]

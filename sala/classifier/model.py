@@ -11,12 +11,13 @@ import torch
 from torch import Tensor
 
 from sala.atomic import write_atomically
+from sala.classifier.calibration import outlier_log_odds
 from sala.classifier.config import ClassifierConfig
 from sala.classifier.mixture import Mixture
 from sala.classifier.model_file import FORMAT, KIND, class_names, damaged, number, numbers_of, read_model
 from sala.classifier.neighbors import Neighborhood
 from sala.classifier.normalize import Floats, normalized, to_tensor
-from sala.classifier.pipeline import outlier_log_odds
+from sala.classifier.pipeline import outlier_score
 from sala.classifier.predictions import PoolPredictions
 from sala.classifier.suggestions import suggestions
 from sala.classifier.whitening import Whitening
@@ -95,17 +96,17 @@ class LabelModel:
                 f"the model expects features [n, {len(self.center)}]: got {list(features.shape)}; use its own encoder"
             )
         embeddings = self.whitening.apply_(normalized(to_tensor(features), self.center, self.scale))
-        log_odds = outlier_log_odds(self.mixture, self.neighborhood, embeddings)
-        if not log_odds.isfinite().all():
-            row = int((~log_odds.isfinite()).nonzero()[0])
+        score = outlier_score(self.mixture, self.neighborhood, embeddings)
+        if not score.isfinite().all():
+            row = int((~score.isfinite()).nonzero()[0])
             raise SalaError(f"features must be finite: row {row} has nan, infinite or too large ones; leave it out")
-        return self.describe(embeddings, self.mixture.logits(embeddings), log_odds)
+        return self.describe(embeddings, self.mixture.logits(embeddings), score)
 
     def describe(
-        self, embeddings: Tensor, logits: Tensor, log_odds: Tensor, used: Tensor | None = None
+        self, embeddings: Tensor, logits: Tensor, score: Tensor, used: Tensor | None = None
     ) -> PoolPredictions:  # [n, d], [n, k], [n], [n]
-        """Predictions from logits of classes and log-odds of outliers that are already there."""
-        p, outlier_probability = (self.inverse_temperature * logits).softmax(-1), log_odds.sigmoid()
+        """Predictions from logits of classes and scores of outliers that are already there."""
+        p, outlier_probability = self.probabilities(logits, score)
         label = p.argmax(-1, keepdim=True)
         runner_up = p.scatter(1, label, -1.0).argmax(-1)  # of one class, that class
         return PoolPredictions(
@@ -116,6 +117,11 @@ class LabelModel:
             used=np.zeros(len(embeddings), bool) if used is None else used.numpy(),
             suggestions=suggestions(embeddings, p, 1 - outlier_probability, self.config.n_suggestions).numpy(),
         )
+
+    def probabilities(self, logits: Tensor, score: Tensor) -> tuple[Tensor, Tensor]:  # [n, k], [n] -> [n, k], [n]
+        """Calibrated probabilities of the classes, and of being an outlier."""
+        p = (self.inverse_temperature * logits).softmax(-1)
+        return p, outlier_log_odds(self.mixture, score, p).sigmoid()
 
     def save(self, path: Path | str) -> None:
         """Write one safetensors file with a JSON header, whole or not at all; a file that is there is replaced."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from sala.classifier import coefficients as chosen
 from sala.classifier.config import ClassifierConfig
-from sala.classifier.mixture import Mixture, Posterior, fit_mixture, log_odds
+from sala.classifier.mixture import Mixture, Posterior, fit_mixture
 from sala.classifier.neighbors import Neighborhood, fit_neighborhood
 from sala.classifier.whitening import Whitening, fit_whitening
-from sala.functional import one_hot, unit_length
 
 SAMPLE = 1_000  # to 2,000 images of a large pool, to which the first mixture is fitted
 N_LAST_STEPS = 3  # of EM on whitened embeddings, of all images
@@ -27,32 +23,16 @@ class ClassifiedPool:
     posterior: Posterior  # of the pool
     whitening: Whitening
     neighborhood: Neighborhood
-    outlier_log_odds: Tensor  # [n], of the pool
-    labeled_directions: Tensor  # [k, d], of the labeled images alone, whitened
+    outlier_score: Tensor  # [n], of the pool: standardized evidence and that of the neighbors
 
     @property
     def mixture(self) -> Mixture:
         return self.posterior.mixture
 
 
-def outlier_log_odds(
-    mixture: Mixture, neighborhood: Neighborhood, embeddings: Tensor
-) -> Tensor:  # whitened [n, d] -> [n]
-    """Calibrated log-odds of outliers of new images."""
-    evidence = mixture.standardized(mixture.evidence(embeddings))
-    return calibrated_log_odds(mixture, evidence, neighborhood.mean_value(embeddings))
-
-
-def calibrated_log_odds(mixture: Mixture, evidence: Tensor, around: Tensor) -> Tensor:  # [n], [n] -> [n]
-    """Log-odds of outliers from standardized evidence and the mean evidence of the neighbors."""
-    return outlier_terms(mixture, evidence + around) @ evidence.new_tensor(chosen.OUTLIERS)
-
-
-def outlier_terms(mixture: Mixture, s: Tensor) -> Tensor:  # [n] -> [n, 5]
-    """1, s, log-odds of the outlier share, log(1 + m) and s log(1 + m): m known outliers make the evidence s say more."""
-    known, share = math.log1p(len(mixture.known_outliers)), log_odds(mixture.outlier_share)
-    one = torch.ones_like(s)
-    return torch.stack([one, s, share * one, known * one, known * s], -1)
+def outlier_score(mixture: Mixture, neighborhood: Neighborhood, embeddings: Tensor) -> Tensor:  # whitened [n, d] -> [n]
+    """Of new images: standardized evidence, and that of the neighbors."""
+    return mixture.standardized(mixture.evidence(embeddings)) + neighborhood.mean_value(embeddings)
 
 
 def classify_pool(
@@ -68,8 +48,6 @@ def classify_pool(
         pool, support, labels, known, n_steps=min(config.n_steps, N_LAST_STEPS),
         weights=weights if config.n_steps else None, outlier_share=first.mixture.outlier_share,
     )  # fmt: skip
-    directions = unit_length(one_hot(labels, int(labels.max()) + 1, like=support).T @ support)
     evidence = posterior.mixture.standardized(posterior.evidence)
     neighborhood, around = fit_neighborhood(pool, evidence)
-    outlier = calibrated_log_odds(posterior.mixture, evidence, around)
-    return ClassifiedPool(pool, posterior, whitening, neighborhood, outlier, directions)
+    return ClassifiedPool(pool, posterior, whitening, neighborhood, evidence + around)

@@ -1,4 +1,4 @@
-"""Temperature scaling: the statistics of a pool, the prior, and the fit to held-out labeled images."""
+"""Calibration: the temperature's prior and its fit to held-out labeled images, and the log-odds of outliers."""
 
 from __future__ import annotations
 
@@ -8,47 +8,26 @@ import pytest
 import torch
 
 from sala.classifier import coefficients
-from sala.classifier.calibration import RANGE, fit_temperature, pool_statistics, temperature_prior
-from sala.classifier.config import ClassifierConfig
+from sala.classifier.calibration import RANGE, fit_temperature, outlier_terms, temperature_prior
 from sala.classifier.fit import fit_pool
-from sala.classifier.pipeline import classify_pool
-from sala.functional import unit_length
-from tests.helpers.mixture_reference import dot
-from tests.helpers.pools import blobs, task
-
-
-def test_the_statistics_of_a_pool_equal_their_slow_twin() -> None:
-    support, labels, pool, _ = task(noise=0.4)
-    x, s = (unit_length(torch.from_numpy(part)) for part in (pool, support))
-    found = classify_pool(x, s, torch.from_numpy(labels), x[:0], ClassifierConfig())
-    directions = [unit_length(s[torch.from_numpy(labels) == c].sum(0)).tolist() for c in range(4)]  # whitened in place
-    top = same = n_inliers = 0.0
-    for u, w, row in zip(x.tolist(), found.posterior.weights, found.posterior.logits.tolist(), strict=True):
-        to_labeled = [dot(u, c) for c in directions]
-        top += float(w.sum()) * max(to_labeled)
-        same += float(w.sum()) * (row.index(max(row)) == to_labeled.index(max(to_labeled)))
-        n_inliers += float(w.sum())
-    expected = 1.0, math.log((top + 0.3) / (n_inliers + 1)), math.log(1 + 105 / 4), (same + 0.7) / (n_inliers + 1)
-    assert pool_statistics(found) == pytest.approx(expected, rel=1e-4)
-
-
-def test_an_empty_pool_has_typical_statistics() -> None:
-    labeled, labels = blobs([1, 1, 1, 1], seed=1)
-    fitted = fit_pool(labeled, labels, labeled[:0])
-    assert fitted.statistics == pytest.approx((1.0, math.log(0.3), 0.0, 0.7))
-    assert fitted.model.inverse_temperature == pytest.approx(temperature_prior(fitted.statistics))
+from tests.helpers.pools import blobs
 
 
 def test_the_prior_is_exp_of_a_linear_form_within_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coefficients, "TEMPERATURE", (-1.0, 0.5, -0.2, 0.1))
-    assert temperature_prior((1.0, -1.0, 2.0, 0.5)) == pytest.approx(math.exp(-1.0 - 0.5 - 0.4 + 0.05))
-    assert (temperature_prior((1.0, -99.0, 0.0, 0.0)), temperature_prior((1.0, 99.0, 0.0, 0.0))) == RANGE
+    monkeypatch.setattr(coefficients, "TEMPERATURE", (-1.0, 0.5, -0.25))
+    assert temperature_prior(12, 3) == pytest.approx(math.exp(-1 + 0.5 * math.log(4) - 0.25 * math.log(3)))
+    monkeypatch.setattr(coefficients, "TEMPERATURE", (9.0, 0.0, 0.0))
+    assert temperature_prior(1, 1) == RANGE[1]
 
 
 def test_probabilities_of_one_shot_have_the_temperature_of_the_prior() -> None:
-    (labeled, labels), (pool, _) = blobs([1, 1, 1], seed=1), blobs([30, 20, 10], n_outliers=10)
-    fitted = fit_pool(labeled, labels, pool)
-    assert fitted.model.inverse_temperature == pytest.approx(temperature_prior(fitted.statistics))
+    (support, labels), (pool, _) = blobs([1, 1, 1], seed=1), blobs([20, 20, 20])
+    fitted = fit_pool(support, labels, pool)
+    assert fitted.model.inverse_temperature == pytest.approx(temperature_prior(3, 3))
+
+
+def test_more_labeled_images_make_probabilities_sharper() -> None:
+    assert temperature_prior(5, 5) < temperature_prior(25, 5)
 
 
 def held_out(n: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -87,3 +66,19 @@ def test_the_temperature_minimizes_its_loss_written_in_loops() -> None:
 def test_wrong_held_out_images_lower_the_temperature_and_right_ones_raise_it() -> None:
     logits, labels = 5 * torch.eye(2).repeat(50, 1), torch.arange(2).repeat(50)
     assert fit_temperature(logits, 1 - labels, 0.5, 5.0) < 0.1 < 0.5 < fit_temperature(logits, labels, 0.5, 5.0)
+
+
+def test_log_odds_of_outliers_are_a_linear_form() -> None:
+    """Slow twin: one image at a time, by the terms as they are named."""
+    made = torch.Generator().manual_seed(0)
+    score, p = torch.randn(7, generator=made), torch.randn(7, 3, generator=made).softmax(-1)
+    for n_known in (0, 4):
+        terms = outlier_terms(score, p, 0.2, n_known)
+        for row, s, q in zip(terms.tolist(), score.tolist(), p.tolist(), strict=True):
+            m = math.log(1 + n_known)
+            assert row == pytest.approx([1, s, math.log(0.2 / 0.8), m, s * m, math.log(1 - max(q))], abs=1e-5)
+
+
+def test_a_certain_label_leaves_the_log_odds_of_outliers_finite() -> None:
+    certain = torch.tensor([[1.0, 0.0]])
+    assert outlier_terms(torch.zeros(1), certain, 0.2, 0).isfinite().all()

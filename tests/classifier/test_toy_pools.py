@@ -110,5 +110,5 @@ def test_an_outlier_among_outliers_is_one_more_probably_than_an_image_alone() ->
     pool = torch.cat([cats, around(DOG, 40), unusual[None], cars])
     support = torch.stack([CAT, DOG])
     found = classify_pool(pool, support, torch.arange(2), pool[:0], ClassifierConfig(n_directions=0))
-    evidence, outlier = found.posterior.evidence, found.outlier_log_odds
+    evidence, outlier = found.mixture.standardized(found.posterior.evidence), found.outlier_score
     assert float(outlier[81:].mean() - outlier[80]) > float(evidence[81:].mean() - evidence[80])

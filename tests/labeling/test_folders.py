@@ -84,7 +84,8 @@ def test_held_out_images_have_a_say_in_what_is_rejected(
         said.append(held_out)
         return 0.123
 
-    monkeypatch.setattr("sala.labeling.predictions.rejection_threshold", threshold)
+    monkeypatch.setattr("sala.classifier.fit.rejection_threshold", threshold)
+    monkeypatch.setattr("sala.classifier.rejection.MIN_HELD_OUT", 4)
     encoder: Any = MeanColor()
     assert label_folder(*folders, encoder).thresholds.outlier == 0.123
     shown = open_session(folders).snapshot()

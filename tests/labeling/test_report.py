@@ -44,6 +44,7 @@ def labeled(folder: Path, thresholds: Thresholds, **changes: Any) -> Any:
         "held_out": HELD_OUT,
         "skipped": {},
         "n_outliers": 0,
+        "rejection_obstacle": "",
     }
     return SimpleNamespace(**{**content, **changes})
 
