@@ -77,7 +77,7 @@ def test_all_doors_say_the_same(
     assert page_table(session) == command and len(command) == 43
     assert {row.path.name: row for row in result.rows()} == {row.path.name: row for row in session.result().rows()}
     assert session.project.skipped == result.skipped and len(result.skipped) == 1
-    assert len({row["verdict"] for row in command.values()}) >= 3
+    assert len({row["verdict"] for row in command.values()}) >= 2
     _check_estimator(session, {row.path.name: row for row in result.rows()}, precision)
 
 
