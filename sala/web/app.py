@@ -16,7 +16,7 @@ from http import HTTPStatus
 from importlib import resources
 from typing import Any, TypeVar
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, current_time, sleep, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -32,6 +32,7 @@ from sala.web.session import Session
 from sala.web.thumbnails import FULL, THUMB, LazyMap, Pictures
 
 T = TypeVar("T")
+FOLLOW_SECONDS, FOLLOW_STEP_SECONDS = 20.0, 0.1  # how long a page waits for changes of others, how often they are looked for
 JSON = "application/json"
 KINDS = {
     "html": "text/html; charset=utf-8",
@@ -51,6 +52,7 @@ class Page:
         self._state, self._static = StateAnswer(session, self.run_id), static_files()
         # Each kind of work has threads of its own, so that no fit and no slow image keeps a correction waiting.
         self._saving, self._fitting, self._mapping, self._decoding = map(CapacityLimiter, (8, 1, 1, 4))
+        self.is_ending = False  # who waits for changes is answered then
         self._downloading = CapacityLimiter(2)  # those that wait for a turn cost no memory, and do not delay the end
 
     def app(self, guard: Guard) -> Security:
@@ -65,6 +67,7 @@ class Page:
             *(Route(path, self._get_static) for path in self._static),
             Route("/api/items", self._get_items),
             Route("/api/state", self._get_state),
+            Route("/api/changes", self._get_changes),
             Route("/api/map", self._get_map),
             Route("/api/act", self._post_act, methods=["POST"]),
             Route("/thumb/{number}", partial(self._get_picture, THUMB)),
@@ -80,6 +83,13 @@ class Page:
 
     async def _get_state(self, request: Request) -> Response:
         return await self._answer(request, await in_thread(self._fitting, self._state.content), JSON)
+
+    async def _get_changes(self, request: Request) -> Response:
+        """Answer as soon as the state is another than version `after`, or after a while: so pages follow each other."""
+        after, until = request.query_params.get("after"), current_time() + FOLLOW_SECONDS
+        while str(self.session.version) == after and not self.is_ending and current_time() < until:
+            await sleep(FOLLOW_STEP_SECONDS)
+        return Response(to_json({"run": self.run_id, "version": self.session.version}), media_type=JSON)
 
     async def _get_map(self, request: Request) -> Response:
         return await self._answer(request, to_json(describe_map(await in_thread(self._mapping, self.map.points))), JSON)

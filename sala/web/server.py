@@ -78,6 +78,7 @@ class PageServer:
 
     def stop(self) -> None:
         """End `run`, from any thread or signal handler, as often as one likes."""
+        self.page.is_ending = True
         self._server.should_exit = True
 
     def close(self) -> None:
