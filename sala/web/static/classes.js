@@ -1,6 +1,7 @@
 // The list of classes: how many images each has, its newest examples; to show by a click, to drop images on, to rename.
 
 import { $, button, element, picture, replaceAll } from "./elements.js";
+import { keyOf } from "./keys.js";
 import { act } from "./saving.js";
 import { OUTLIER, className, color, counts, examples, state } from "./state.js";
 import { number } from "./words.js";
@@ -37,7 +38,7 @@ export class Classes {
 
   button(c, n, moved, nExamples) {
     const made = button("pick", undefined, `pick${c}`);
-    const key = element("kbd", "", c === OUTLIER ? "0" : String(c + 1));
+    const key = element("kbd", "", keyOf(c));
     const move = element("i", `move ${moved > 0 ? "up" : "down"}`, moved ? `${moved > 0 ? "+" : "−"}${number(Math.abs(moved))}` : "");
     if (moved) move.title = "What the last change moved";
     made.append(key, element("i", "swatch"), element("span", "name", className(c)), move, element("span", "count", number(n)));

@@ -9,7 +9,7 @@ export const plural = (n, one, many) => `${number(n)} ${n === 1 ? one : many}`;
 
 // A prediction never shows 100 %, and an uncertain one stays below the confidence threshold, however it rounds.
 function wholePercent(id) {
-  const most = isUncertain(id) ? Math.ceil(100 * state.snap.confidence_threshold) - 1 : 99;
+  const most = isUncertain(id) && state.verdicts[id] !== OUTLIER ? Math.ceil(100 * state.snap.confidence_threshold) - 1 : 99;
   return Math.min(most, Math.round(confidence(id) / 100));
 }
 
@@ -22,7 +22,6 @@ function alternative(id) { // the most probable class but its label
 export const heading = (id) => (isPossibleOutlier(id) ? "Outlier?" : className(state.verdicts[id])); // its label
 
 export function caption(id) { // below the class: one number, so that nobody adds two up
-  if (isPossibleOutlier(id)) return `${Math.min(99, Math.round(state.snap.outlier_probability[id] / 100))} % confident, else ${className(state.snap.label[id])}`;
   if (isGiven(id)) return state.items.in_pool[id] ? "your label" : "example";
   if (state.verdicts[id] === UNKNOWN) return "";
   const told = `${wholePercent(id)} % confident`;
@@ -52,17 +51,17 @@ export function hint(n) { // of a view that lists n images
 }
 
 const HINTS = {
-  all: "Click an image, then its class in the bar below; or press the class’s number, or drag the image onto the class.",
-  suggestions: "The images whose labels help most, in order. Press a class’s number, Enter if the prediction is right, 0 for an outlier.",
+  all: "Click an image, then its class in the bar below; or press the class’s key, or drag the image onto the class.",
+  suggestions: "Start here: if the prediction of the selected image is right, press Enter or Confirm, else the key or button of its class; these labels help most.",
   uncertain: "Below THRESHOLD confidence, the least confident first.",
-  outliers: "Of none of the classes, the most confident first. Press Enter if that is right, else its class’s number: similar images follow.",
+  outliers: "Most probably of none of the classes, the borderline first. Press Enter if that is right, else its class’s key: similar images follow.",
   class: "Your examples, then what is predicted, the least confident first.",
   map: "Similar images lie together, ringed points are labeled. Wheel to zoom, drag to move, click to select.",
 };
 const BY_TOUCH = {
   all: "Tap an image, then its label.",
-  suggestions: "The images whose labels help most, in order. Tap the label, or Confirm if the prediction is right.",
-  outliers: "Of none of the classes, the most confident first. Tap Confirm if that is right, else its class: similar images follow.",
+  suggestions: "Start here: tap Confirm if the prediction of the selected image is right, else its class; these labels help most.",
+  outliers: "Most probably of none of the classes, the borderline first. Tap Confirm if that is right, else its class: similar images follow.",
   map: "Similar images lie together, ringed points are labeled. Pinch to zoom, drag to move, tap to select.",
 };
 const EMPTY = {
