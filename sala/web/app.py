@@ -26,13 +26,17 @@ from starlette.routing import Route
 from sala.errors import SalaError
 from sala.web.api import StateAnswer, act, describe_items, describe_map, to_json
 from sala.web.downloads import DOWNLOADS, STATE
+from sala.web.groups import LazyGroups
 from sala.web.journal import NotSavedError
 from sala.web.security import Guard, Refusal, Security
 from sala.web.session import Session
 from sala.web.thumbnails import FULL, THUMB, LazyMap, Pictures
 
 T = TypeVar("T")
-FOLLOW_SECONDS, FOLLOW_STEP_SECONDS = 20.0, 0.1  # how long a page waits for changes of others, how often they are looked for
+FOLLOW_SECONDS, FOLLOW_STEP_SECONDS = (
+    20.0,
+    0.1,
+)  # how long a page waits for changes of others, how often they are looked for
 JSON = "application/json"
 KINDS = {
     "html": "text/html; charset=utf-8",
@@ -48,7 +52,7 @@ class Page:
     def __init__(self, session: Session, title: str = "pool", *, compress: bool = False):
         self.session, self.title, self.compress = session, title, compress
         self.run_id = secrets.token_hex(4)  # image numbers hold for this run: so do their addresses, and changes
-        self.pictures, self.map = Pictures(session), LazyMap(session)
+        self.pictures, self.map, self.groups = Pictures(session), LazyMap(session), LazyGroups(session)
         self._state, self._static = StateAnswer(session, self.run_id), static_files()
         # Each kind of work has threads of its own, so that no fit and no slow image keeps a correction waiting.
         self._saving, self._fitting, self._mapping, self._decoding = map(CapacityLimiter, (8, 1, 1, 4))
@@ -69,6 +73,7 @@ class Page:
             Route("/api/state", self._get_state),
             Route("/api/changes", self._get_changes),
             Route("/api/map", self._get_map),
+            Route("/api/groups", self._get_groups),
             Route("/api/act", self._post_act, methods=["POST"]),
             Route("/thumb/{number}", partial(self._get_picture, THUMB)),
             Route("/image/{number}", partial(self._get_picture, FULL)),
@@ -93,6 +98,9 @@ class Page:
 
     async def _get_map(self, request: Request) -> Response:
         return await self._answer(request, to_json(describe_map(await in_thread(self._mapping, self.map.points))), JSON)
+
+    async def _get_groups(self, request: Request) -> Response:
+        return await self._answer(request, to_json(await in_thread(self._mapping, self.groups.describe)), JSON)
 
     async def _post_act(self, request: Request) -> Response:
         """Answer once the change is on disk. Its effect on the labels is `/api/state`, of which one serves several changes."""

@@ -5,6 +5,7 @@ import { Classes, addClass } from "./classes.js";
 import { hideDone, showDone, told } from "./done.js";
 import { $, element } from "./elements.js";
 import { Grid } from "./grid.js";
+import { findGroups, groupOf, listedGroups } from "./groups.js";
 import { listenToKeys } from "./keyboard.js";
 import { follow } from "./live.js";
 import { openMap, shownMap } from "./mapview.js";
@@ -33,7 +34,7 @@ const isJudging = () => ["suggestions", "uncertain", "outliers"].includes(state.
 
 function draw() {
   if (state.view.kind === "class" && !(state.view.class < state.snap.classes.length)) return go({ kind: "all" }); // its adding was undone
-  const { view } = state, list = view.kind === "map" ? [] : listed();
+  const { view } = state, list = lists();
   const visible = new Set(list.flatMap((group) => group.ids));
   if (view.kind !== "map") {
     state.selection = new Set([...state.selection].filter((id) => visible.has(id)));
@@ -49,8 +50,14 @@ function draw() {
   drawStopped();
   drawViewer();
   $("#hint").textContent = hint(visible.size);
+  if (view.kind === "groups") findGroups(false, draw);
   drawBar();
   if (view.kind === "map") { poolMap.ids = state.items.names.map((_, id) => id); poolMap.draw(); }
+}
+
+function lists() {
+  if (state.view.kind === "map") return [];
+  return state.view.kind === "groups" ? listedGroups({ confirm: confirmGroup, select: selectThese, draw }) : listed();
 }
 
 function drawBar() {
@@ -74,13 +81,14 @@ function go(next) {
   draw();
   $("#tabs [aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" });
   if (next.kind === "map") openMap(poolMap);
+  if (next.kind === "groups") findGroups(true, draw);
   if (next.kind === "suggestions" && grid.flat.length) select(grid.flat[0]);
 }
 
 function goToHash() { // what the address says, also after the browser's back
   const { view, snap } = state;
   const first = suggestions().length ? "suggestions" : "all"; // where the page opens
-  const [, kind, c] = /^#(all|suggestions|uncertain|outliers|map|class)(?:-(\d+))?$/.exec(location.hash) ?? [, first];
+  const [, kind, c] = /^#(all|suggestions|uncertain|outliers|groups|map|class)(?:-(\d+))?$/.exec(location.hash) ?? [, first];
   const isGone = kind === "class" && !(Number(c) < snap.classes.length);
   const next = isGone ? { kind: first } : kind === "class" ? { kind, class: Number(c) } : { kind };
   if (next.kind !== view.kind || next.class !== view.class) go(next);
@@ -106,6 +114,12 @@ function select(id, event = {}) {
 function selectAll() { // of the view
   state.selection = new Set(state.view.kind === "map" ? poolIds() : grid.flat);
   reselect();
+}
+
+function selectThese(ids) {
+  state.selection = new Set(ids);
+  state.cursor = state.anchor = ids[0] ?? null;
+  draw();
 }
 
 function forget() { state.selection = new Set(); state.cursor = null; bar.adding = false; }
@@ -165,6 +179,7 @@ function accept(goOn) { // what is most probable, of each image that has no labe
   give([...byClass], goOn);
 }
 
+const confirmGroup = (to, ids) => label(ids, to, false);
 const clear = () => label(chosen().filter(isGiven), CLEAR);
 
 function undo(of) { // the last change, or that one and no other
@@ -190,7 +205,7 @@ function listSkipped() {
 
 const on = (selector, what, action) => $(selector).addEventListener(what, action);
 const tileOf = (event) => { const tile = event.target.closest(".tile"); return tile ? Number(tile.dataset.id) : null; };
-on("#rows", "click", (event) => { const id = tileOf(event); id === null ? unselect() : select(id, event); });
+on("#rows", "click", (event) => { const id = tileOf(event); if (event.target.closest("button")) return; id === null ? unselect() : select(id, event); });
 on("#rows", "dblclick", (event) => { const id = tileOf(event); if (id !== null) look(id); });
 on("#rows", "dragstart", (event) => {
   const id = tileOf(event);
@@ -227,7 +242,11 @@ document.addEventListener("click", (event) => {
 beginViewer({ assign: (c) => label(chosen(), c), accept: () => accept(), beside: lookBeside });
 listenToKeys({
   accept: () => { const any = chosen().length > 0; accept(true); return any; },
-  acceptGroup: () => false,
+  acceptGroup: () => {
+    const group = state.view.kind === "groups" && !isLooking() ? groupOf(state.cursor) : null;
+    if (group) confirmGroup(...group);
+    return group !== null;
+  },
   give: (c) => (chosen().length ? label(chosen(), c, true) : toast("Select an image first: click it, or use the arrows.")) ?? true,
   undo: () => undo(),
   clear, redo, selectAll, move,

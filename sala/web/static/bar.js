@@ -37,7 +37,7 @@ export class Bar {
 }
 
 export function labelButtons(counted, assign) {
-  return [...state.snap.classes.keys(), OUTLIER].map((c) => {
+  return [OUTLIER, ...state.snap.classes.keys()].map((c) => { // the outlier in front: it is never scrolled away
     const made = button("assign", undefined, `assign${c}`), name = className(c);
     made.dataset.class = c;
     made.style.setProperty("--class", color(c));

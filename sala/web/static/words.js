@@ -1,5 +1,6 @@
 // The texts of the page: of an image, of a view, for mouse and keys or for touch.
 
+import { isFinding } from "./groups.js";
 import { OUTLIER, UNKNOWN, className, confidence, isGiven, isPossibleOutlier, isUncertain, state } from "./state.js";
 
 export const touch = matchMedia("(hover: none)");
@@ -46,6 +47,7 @@ export function hint(n) { // of a view that lists n images
   const { snap, view, given } = state;
   if (!snap.classes.length) return "Add a class, then give it an example.";
   if (!given.some((to) => to >= 0)) return `No class has an example yet: ${touch.matches ? "tap" : "click"} an image, then its class in the bar below.`;
+  if (view.kind === "groups" && isFinding()) return "Finding groups …";
   if (!n && view.kind !== "map") return EMPTY[view.kind];
   return (touch.matches ? { ...HINTS, ...BY_TOUCH } : HINTS)[view.kind].replace("THRESHOLD", `${Math.round(100 * snap.confidence_threshold)} %`);
 }
@@ -55,6 +57,7 @@ const HINTS = {
   suggestions: "Start here: if the prediction of the selected image is right, press Enter or Confirm, else the key or button of its class; these labels help most.",
   uncertain: "Below THRESHOLD confidence, the least confident first.",
   outliers: "Most probably of none of the classes, the borderline first. Press Enter if that is right, else its class’s key: similar images follow.",
+  groups: "Similar images of one prediction, borderline outliers first. “Yes” labels the whole group, one Undo takes it back.",
   class: "Your examples, then what is predicted, the least confident first.",
   map: "Similar images lie together, ringed points are labeled. Wheel to zoom, drag to move, click to select.",
 };
@@ -66,5 +69,5 @@ const BY_TOUCH = {
 };
 const EMPTY = {
   all: "The pool is empty.", suggestions: "Nothing is left to suggest: every image has a label.", uncertain: "No image is uncertain.",
-  outliers: "No image is an outlier.", class: "No image is in this class yet. Select one in another view and give it this label.",
+  outliers: "No image is an outlier.", groups: "No similar images are left without a label.", class: "No image is in this class yet. Select one in another view and give it this label.",
 };
