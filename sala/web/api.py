@@ -24,7 +24,8 @@ def act(session: Session, body: Any, run_id: str) -> int:
         and what in CHANGES
         and all(fits(body.get(name)) for name, fits in CHANGES[what][0].items())
     ):
-        return CHANGES[what][1](session, body)
+        with session.numbered(body.get("numbering")):
+            return CHANGES[what][1](session, body)
     raise SalaError("the page makes no such request; reload the page")
 
 
@@ -118,6 +119,7 @@ def describe(session: Session, shown: Snapshot, run_id: str) -> dict[str, Any]:
         "run": run_id,
         "version": shown.version,
         "classes": list(shown.names),
+        "numbering": shown.numbering,
         "given": shown.given.tolist(),
         "label": np.where(shown.given == OUTLIER, UNLABELED, shown.label).tolist(),
         "runner_up": shown.runner_up.tolist(),

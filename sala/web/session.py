@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sala.errors import SalaError
@@ -43,6 +44,7 @@ class Snapshot(Predictions):
     n_undo: int  # changes that can be undone
     n_redo: int  # and made again
     fit_seconds: float
+    numbering: int  # the version from which on the classes have these numbers
 
 
 class Session:
@@ -53,11 +55,11 @@ class Session:
         self.history: list[dict[str, float]] = []  # of this process: what each fit said of the pool
         self.journal = journal
         self._replay = Replay(self.project)
-        self._change, self._fit = threading.Lock(), threading.Lock()
+        self._change, self._fit = threading.RLock(), threading.Lock()
         self._fitter = ThreadPoolExecutor(1)  # one thread for all fits: the C library keeps what each thread has freed
         self._in_force = journal.in_force
         self._state = self._replay.state(self._in_force.events)
-        self._version = 0
+        self._version = self._numbering = 0  # of the state, and of the last change that gave classes other numbers
         self._snapshot: Snapshot | None = None
 
     @property
@@ -80,6 +82,14 @@ class Session:
     @property
     def version(self) -> int:
         return self._version
+
+    @contextmanager
+    def numbered(self, numbering: int | None) -> Iterator[None]:
+        """Allow changes whose class numbers are of that `Snapshot.numbering`; SalaError where a class has another by now."""
+        with self._change:
+            if numbering is not None and numbering != self._numbering:
+                raise SalaError("the classes were changed in another tab meanwhile; look again, and repeat this")
+            yield
 
     def label(self, items: Sequence[int], to: int) -> int:
         """Give images a class, or say that they are of none, or take back what was said."""
@@ -158,7 +168,8 @@ class Session:
         """Of the newest version. Where several threads wait for a fit, one fit serves them all."""
         with self._fit:
             with self._change:
-                version, state, counts = self._version, self._state, (self.n_events, len(self._in_force.undone))
+                version, state = self._version, self._state
+                counts = self.n_events, len(self._in_force.undone), self._numbering
             if self._snapshot is None or self._snapshot.version != version:
                 self._snapshot = self._fitter.submit(self._fitted, version, state, *counts).result()
                 self.history = [*self.history[-199:], self._summary(self._snapshot)]
@@ -188,10 +199,13 @@ class Session:
         self.journal.append(event)  # first: what fails here has not happened
         self._version += 1
         self._in_force.take(event, self._version)
+        before = self._state.shown
         if event["do"] == "undo":
             self._state = self._replay.state(self._in_force.events)
         else:
             self._state = self._replay.after(self._state, self._in_force.events[-1])
+        if self._state.shown[: len(before)] != before:  # a class that is added behind them changes none
+            self._numbering = self._version
         return self._version
 
     def _class_id(self, number: int) -> str:
@@ -215,7 +229,7 @@ class Session:
         said = shown.most_probable()  # as the page shows it
         return [int(said[i]) for i in items if self._state.given[i] == UNLABELED and said[i] != UNLABELED]
 
-    def _fitted(self, version: int, state: State, n_undo: int, n_redo: int) -> Snapshot:
+    def _fitted(self, version: int, state: State, n_undo: int, n_redo: int, numbering: int) -> Snapshot:
         begun = time.perf_counter()
         result, names, given = None, tuple(state.names), state.given
         if (given >= 0).any():
@@ -234,6 +248,7 @@ class Session:
             n_agreed=state.n_agreed,
             n_undo=n_undo,
             n_redo=n_redo,
+            numbering=numbering,
             fit_seconds=seconds,
         )
 

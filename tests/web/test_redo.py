@@ -219,3 +219,20 @@ def test_what_merges_a_folder_that_is_gone_is_passed_over(folders: tuple[Path, P
     first.close()
     (folders[0] / "red").rename(folders[0].parent / "elsewhere")
     assert open_session(folders).snapshot().names == ("blue",)
+
+
+def test_a_number_of_a_class_that_another_tab_moved_is_refused(session: Session) -> None:
+    shown = session.snapshot()
+    for change in (
+        lambda: session.add_class("green"),  # behind the others: no number changes
+        lambda: session.rename_class(0, "sky"),
+    ):
+        change()
+        with session.numbered(shown.numbering):
+            pass
+    for change in (lambda: session.order_classes([1, 0, 2]), session.undo, lambda: session.delete_class(0)):
+        known = session.snapshot().numbering
+        change()
+        with pytest.raises(SalaError, match="another tab"), session.numbered(known):
+            session.label([10], to=0)
+    assert session.snapshot().given[10] == UNLABELED

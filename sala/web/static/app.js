@@ -2,6 +2,7 @@
 
 import { Bar } from "./bar.js";
 import { Classes, addClass } from "./classes.js";
+import { beginClassMenu } from "./classmenu.js";
 import { hideDone, showDone, told } from "./done.js";
 import { $, element } from "./elements.js";
 import { Grid } from "./grid.js";
@@ -24,6 +25,7 @@ const grid = new Grid($("#scroller"), $("#rows"), { tile: makeTile, update: upda
 const classes = new Classes($("#classes"), { // a click only ever shows: labels are given by the bar, by keys or by dragging
   pick: (c) => go(c === OUTLIER ? { kind: "outliers" } : { kind: "class", class: c }),
   drop: (c) => label([...state.selection], c),
+  change: (what, text) => change(what, text),
   hover: (c) => { poolMap.dim = c === null ? null : (id) => state.verdicts[id] === c; poolMap.draw(); },
 });
 const poolMap = shownMap((id, event) => (id === null ? unselect() : select(id, event)));
@@ -33,7 +35,7 @@ const bar = new Bar({ assign: (c) => label([...state.selection], c) });
 const isJudging = () => ["suggestions", "uncertain", "outliers"].includes(state.view.kind);
 
 function draw() {
-  if (state.view.kind === "class" && !(state.view.class < state.snap.classes.length)) return go({ kind: "all" }); // its adding was undone
+  if (isClassGone()) return go({ kind: "all" });
   const { view } = state, list = lists();
   const visible = new Set(list.flatMap((group) => group.ids));
   if (view.kind !== "map") {
@@ -53,6 +55,15 @@ function draw() {
   if (view.kind === "groups") findGroups(false, draw);
   drawBar();
   if (view.kind === "map") { poolMap.ids = state.items.names.map((_, id) => id); poolMap.draw(); }
+}
+
+function isClassGone() { // the one in view; it may have another place or name now
+  const { view, snap } = state, at = snap.classes.indexOf(view.name);
+  if (view.kind !== "class" || snap.classes[view.class] === view.name) return false;
+  if (at < 0 && snap.classes.length !== view.n) return true; // merged, deleted, or its adding was undone
+  if (at >= 0) view.class = at;
+  Object.assign(view, { name: snap.classes[view.class], n: snap.classes.length });
+  return false;
 }
 
 function lists() {
@@ -75,7 +86,7 @@ function drawStopped() { // it stays until the page is left: no change is taken 
 function go(next) {
   const { view } = state;
   if (view.kind !== next.kind || view.class !== next.class) { forget(); $("#scroller").scrollTop = 0; }
-  state.view = next;
+  state.view = { ...next, name: state.snap.classes[next.class], n: state.snap.classes.length };
   const hash = `#${next.kind === "class" ? `class-${next.class}` : next.kind}`;
   if (view.kind) location.hash = hash; else history.replaceState(null, "", hash); // no step back to before the first view
   draw();
@@ -182,6 +193,11 @@ function accept(goOn) { // what is most probable, of each image that has no labe
 const confirmGroup = (to, ids) => label(ids, to, false);
 const clear = () => label(chosen().filter(isGiven), CLEAR);
 
+function change(what, text) { // of classes
+  act(what);
+  if (state.stopped === null) showDone(text, "Undo", () => undo(what));
+}
+
 function undo(of) { // the last change, or that one and no other
   if (!state.steps.undo) return;
   act({ do: "undo", of });
@@ -239,6 +255,7 @@ document.addEventListener("click", (event) => {
   $(where).focus({ preventScroll: true });
 });
 
+beginClassMenu(change);
 beginViewer({ assign: (c) => label(chosen(), c), accept: () => accept(), beside: lookBeside });
 listenToKeys({
   accept: () => { const any = chosen().length > 0; accept(true); return any; },

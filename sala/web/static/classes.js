@@ -1,5 +1,6 @@
 // The list of classes: how many images each has, its newest examples; to show by a click, to drop images on, to rename.
 
+import { menuButton } from "./classmenu.js";
 import { $, button, element, picture, replaceAll } from "./elements.js";
 import { keyOf } from "./keys.js";
 import { act } from "./saving.js";
@@ -7,9 +8,10 @@ import { OUTLIER, className, color, counts, examples, state } from "./state.js";
 import { number } from "./words.js";
 
 export class Classes {
-  // pick(c) is called where a class is clicked, drop(c) where images are dropped, hover(c or null) under the mouse
-  constructor(holder, { pick, drop, hover }) {
-    Object.assign(this, { holder, pick, drop, hover });
+  // pick(c) is called where a class is clicked, drop(c) where images are dropped, hover(c or null) under the mouse,
+  // change(what, text) for a change that is told of
+  constructor(holder, { pick, drop, hover, change }) {
+    Object.assign(this, { holder, pick, drop, hover, change });
   }
 
   draw() {
@@ -27,7 +29,7 @@ export class Classes {
     row.classList.toggle("open", (view.kind === "class" && view.class === c) || (view.kind === "outliers" && c === OUTLIER));
     const moved = before?.counts.length === snap.classes.length + 1 ? n - before.counts.at(c === OUTLIER ? -1 : c) : 0;
     row.append(this.button(c, n, moved, ids.length));
-    if (c !== OUTLIER) row.append(this.pencil(row, c), strip(ids));
+    if (c !== OUTLIER) row.append(this.pencil(row, c), menuButton(c), strip(ids));
     row.addEventListener("dragover", (event) => { event.preventDefault(); row.classList.add("over"); });
     row.addEventListener("dragleave", () => row.classList.remove("over"));
     row.addEventListener("drop", (event) => { event.preventDefault(); row.classList.remove("over"); this.drop(c); });
@@ -69,7 +71,7 @@ export class Classes {
       ended = true;
       const name = input.value;
       input.remove();
-      if (save && name.trim() && name !== className(c)) act({ do: "rename", class: c, name });
+      if (save && name.trim() && name !== className(c)) this.change({ do: "rename", class: c, name }, `${className(c)} renamed`);
       this.draw();
     };
     input.addEventListener("keydown", (event) => {

@@ -80,6 +80,8 @@ async function answered(change, answer) { // null, or a sentence that says why i
   return `This was not saved: ${said.error}`;
 }
 
+const NUMBERED = ["label", "labels", "rename", "merge", "delete", "order"]; // refused where classes have other numbers by now
+
 function takeStep(what) { // what can be undone and redone, before the server says so
   const { undo, redo } = state.steps;
   state.steps = what === "undo" ? { undo: undo - 1, redo: redo + 1 } : { undo: undo + 1, redo: what === "redo" ? redo - 1 : 0 };
@@ -87,7 +89,8 @@ function takeStep(what) { // what can be undone and redone, before the server sa
 function countSteps() { state.steps = { undo: state.snap.undo, redo: state.snap.redo }; }
 
 function post({ of, version: _, ...change }) {
-  const body = JSON.stringify({ ...change, run: state.items.run, version: of?.version });
+  const numbering = NUMBERED.includes(change.do) ? state.snap.numbering : undefined;
+  const body = JSON.stringify({ ...change, run: state.items.run, numbering, version: of?.version });
   return fetch("api/act", { method: "POST", headers: { "Content-Type": "application/json" }, body });
 }
 
