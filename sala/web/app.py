@@ -25,6 +25,7 @@ from starlette.routing import Route
 
 from sala.errors import SalaError
 from sala.web.api import StateAnswer, act, describe_items, describe_map, to_json
+from sala.web.details import LazyDetails
 from sala.web.downloads import DOWNLOADS, STATE
 from sala.web.groups import LazyGroups
 from sala.web.journal import NotSavedError
@@ -52,7 +53,8 @@ class Page:
     def __init__(self, session: Session, title: str = "pool", *, compress: bool = False):
         self.session, self.title, self.compress = session, title, compress
         self.run_id = secrets.token_hex(4)  # image numbers hold for this run: so do their addresses, and changes
-        self.pictures, self.map, self.groups = Pictures(session), LazyMap(session), LazyGroups(session)
+        self.pictures, self.map, self.details = Pictures(session), LazyMap(session), LazyDetails(session)
+        self.groups = LazyGroups(session, self.details)
         self._state, self._static = StateAnswer(session, self.run_id), static_files()
         # Each kind of work has threads of its own, so that no fit and no slow image keeps a correction waiting.
         self._saving, self._fitting, self._mapping, self._decoding = map(CapacityLimiter, (8, 1, 1, 4))
@@ -73,7 +75,9 @@ class Page:
             Route("/api/state", self._get_state),
             Route("/api/changes", self._get_changes),
             Route("/api/map", self._get_map),
-            Route("/api/groups", self._get_groups),
+            Route("/api/dates", partial(self._get_detail, self.details.dates)),
+            Route("/api/disagreement", partial(self._get_detail, self.details.disagreements)),
+            Route("/api/groups", partial(self._get_detail, self.groups.describe)),
             Route("/api/act", self._post_act, methods=["POST"]),
             Route("/thumb/{number}", partial(self._get_picture, THUMB)),
             Route("/image/{number}", partial(self._get_picture, FULL)),
@@ -99,8 +103,8 @@ class Page:
     async def _get_map(self, request: Request) -> Response:
         return await self._answer(request, to_json(describe_map(await in_thread(self._mapping, self.map.points))), JSON)
 
-    async def _get_groups(self, request: Request) -> Response:
-        return await self._answer(request, to_json(await in_thread(self._mapping, self.groups.describe)), JSON)
+    async def _get_detail(self, describe: Callable[[], dict[str, Any]], request: Request) -> Response:
+        return await self._answer(request, to_json(await in_thread(self._mapping, describe)), JSON)
 
     async def _post_act(self, request: Request) -> Response:
         """Answer once the change is on disk. Its effect on the labels is `/api/state`, of which one serves several changes."""

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from sala.labeling.project import OUTLIER, UNLABELED
+from sala.web.details import LazyDetails
 from sala.web.groups import LazyGroups
+from sala.web.session import Session
 from tests.helpers.open_page import browser_opened, opened, page_opened, settled  # noqa: F401  (fixtures)
 from tests.helpers.pages import row_of
 
@@ -19,6 +21,10 @@ PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobil
 DONE = "#done .note"
 
 
+def groups(session: Session) -> dict[str, Any]:
+    return LazyGroups(session, LazyDetails(session)).describe()
+
+
 @pytest.mark.parametrize("options", [{}, PHONE])
 def test_one_click_confirms_a_group_and_one_undo_takes_it_back(
     browser: Any, folders: tuple[Path, Path], options: Any
@@ -26,7 +32,7 @@ def test_one_click_confirms_a_group_and_one_undo_takes_it_back(
     with opened(browser, folders, view="#groups", **options) as page:
         session = page.session
         page.wait_for_selector(".heading .main")
-        to, images = LazyGroups(session).describe()["groups"][0]
+        to, images = groups(session)["groups"][0]
         n = page.locator(".heading").count()
         assert n > 1 and f"all {len(images)}" in page.locator(".heading .main").first.inner_text()
         page.locator(".heading .main").first.click()
@@ -44,7 +50,7 @@ def test_a_group_is_looked_at_and_corrected(page: Any) -> None:
     session = page.session
     page.click('[data-view="groups"]')
     page.wait_for_selector(".heading .main")
-    images = LazyGroups(session).describe()["groups"][0][1]
+    images = groups(session)["groups"][0][1]
     heading = page.locator(".heading").first
     heading.get_by_text("Select").click()
     assert f"{len(images)} images" in page.inner_text("#assign-text") and session.n_events == 0
@@ -57,7 +63,7 @@ def test_a_group_is_confirmed_by_keys_alone(page: Any) -> None:
     session = page.session
     page.click('[data-view="groups"]')
     page.wait_for_selector(".heading .main")
-    to, images = LazyGroups(session).describe()["groups"][0]
+    to, images = groups(session)["groups"][0]
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Shift+Enter")
     settled(page, 1)
@@ -68,7 +74,7 @@ def test_an_image_that_was_labeled_meanwhile_leaves_its_group(page: Any) -> None
     session = page.session
     page.click('[data-view="groups"]')
     page.wait_for_selector(".heading .main")
-    to, images = LazyGroups(session).describe()["groups"][0]
+    to, images = groups(session)["groups"][0]
     session.label(images[:1], to=to)
     page.wait_for_function("() => document.querySelector('#n-given').textContent.startsWith('1 of')")
     page.locator(".heading .main").first.click()

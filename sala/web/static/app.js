@@ -4,20 +4,22 @@ import { Bar } from "./bar.js";
 import { Classes, addClass } from "./classes.js";
 import { beginClassMenu } from "./classmenu.js";
 import { hideDone, showDone, told } from "./done.js";
-import { $, element } from "./elements.js";
+import { $ } from "./elements.js";
+import { beginFinding, fetchNeeded, refined } from "./find.js";
 import { Grid } from "./grid.js";
 import { findGroups, groupOf, listedGroups } from "./groups.js";
 import { listenToKeys } from "./keyboard.js";
 import { follow } from "./live.js";
 import { openMap, shownMap } from "./mapview.js";
 import { act, begin, get, hideToast, toast } from "./saving.js";
+import { beginSkipped } from "./skipped.js";
 import { drawStats } from "./stats.js";
 import { CLEAR, OUTLIER, UNKNOWN, isGiven, place, poolIds, state } from "./state.js";
 import { drawTabs } from "./tabs.js";
 import { makeTile, updateTile } from "./tiles.js";
 import { beginViewer, drawViewer, isLooking, look, lookedAt } from "./viewer.js";
 import { listed, suggestions } from "./views.js";
-import { hint, plural, touch } from "./words.js";
+import { hint, touch } from "./words.js";
 
 // ---- drawing
 
@@ -28,7 +30,10 @@ const classes = new Classes($("#classes"), { // a click only ever shows: labels 
   change: (what, text) => change(what, text),
   hover: (c) => { poolMap.dim = c === null ? null : (id) => state.verdicts[id] === c; poolMap.draw(); },
 });
-const poolMap = shownMap((id, event) => (id === null ? unselect() : select(id, event)));
+const poolMap = shownMap(
+  (id, event) => (id === null ? unselect() : select(id, event)),
+  (ids, { ctrlKey, metaKey }) => selectThese(ctrlKey || metaKey || bar.adding ? [...state.selection, ...ids] : ids),
+);
 const bar = new Bar({ assign: (c) => label([...state.selection], c) });
 
 // views where one image is judged after the other: the next one is selected then
@@ -45,6 +50,7 @@ function draw() {
     if (state.cursor !== null && isJudging()) grid.reveal(state.cursor);
   }
   $("#scroller").hidden = view.kind === "map";
+  $("#finder").hidden = ["map", "groups"].includes(view.kind);
   $("#map").hidden = view.kind !== "map";
   drawTabs(go);
   classes.draw();
@@ -52,7 +58,7 @@ function draw() {
   drawStopped();
   drawViewer();
   $("#hint").textContent = hint(visible.size);
-  if (view.kind === "groups") findGroups(false, draw);
+  view.kind === "groups" ? findGroups(false, draw) : fetchNeeded(draw);
   drawBar();
   if (view.kind === "map") { poolMap.ids = state.items.names.map((_, id) => id); poolMap.draw(); }
 }
@@ -68,7 +74,7 @@ function isClassGone() { // the one in view; it may have another place or name n
 
 function lists() {
   if (state.view.kind === "map") return [];
-  return state.view.kind === "groups" ? listedGroups({ confirm: confirmGroup, select: selectThese, draw }) : listed();
+  return state.view.kind === "groups" ? listedGroups({ confirm: confirmGroup, select: selectThese, draw }) : refined(listed());
 }
 
 function drawBar() {
@@ -210,13 +216,6 @@ function redo() {
   if (state.stopped === null) showDone("Done again", "Undo", () => undo());
 }
 
-function listSkipped() {
-  const { skipped: sentences } = state.items;
-  $("#skipped h2").textContent = `${plural(sentences.length, "file", "files")} skipped`;
-  $("#skipped ul").replaceChildren(...sentences.map((sentence) => element("li", "", sentence)));
-  $("#skipped").showModal();
-}
-
 // ---- events
 
 const on = (selector, what, action) => $(selector).addEventListener(what, action);
@@ -244,7 +243,6 @@ on("#more", "click", () => { bar.adding = !bar.adding; drawBar(); });
 on("#unselect", "click", unselect);
 on("#toast", "click", hideToast);
 on("#help-button", "click", () => $("#help").showModal());
-on("#skipped-button", "click", listSkipped);
 document.addEventListener("click", (event) => { if (!event.target.closest("#download summary")) $("#download").open = false; });
 
 // after a mouse's click on a button, keys are for the images again: Enter would press the button once more
@@ -272,6 +270,7 @@ listenToKeys({
   stopLooking: () => $("#viewer").close(),
   unselect: () => { $("#download").open = false; unselect(); },
   help: () => $("#help").showModal(),
+  find: () => { if ($("#finder").hidden) return false; $("#find").focus(); return true; },
 });
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (state.snap) draw(); });
@@ -287,10 +286,9 @@ async function start() {
   begin(draw, hideDone);
   document.title = `${state.items.title} · sala`;
   $("#title").textContent = $("#title").title = state.items.title;
-  const nSkipped = state.items.skipped.length;
-  $("#skipped-button").hidden = !nSkipped;
-  $("#skipped-button").textContent = `${plural(nSkipped, "file", "files")} skipped`;
+  beginSkipped();
   place();
+  beginFinding(draw);
   state.view = { kind: "" }; // so that the first one is gone to
   goToHash();
   document.body.dataset.ready = "yes";

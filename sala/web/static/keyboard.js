@@ -41,5 +41,6 @@ const ACTIONS = { // false where the browser is to do what it does with the key
   " ": (page) => (isLooking() ? page.stopLooking() : page.look()),
   Backspace: (page) => page.clear(),
   Escape: (page) => (isLooking() ? false : page.unselect()),
+  "/": (page) => (isLooking() ? false : page.find()),
   "?": (page) => (isLooking() ? false : page.help()),
 };

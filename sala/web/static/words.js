@@ -1,5 +1,6 @@
 // The texts of the page: of an image, of a view, for mouse and keys or for touch.
 
+import { isFiltering } from "./find.js";
 import { isFinding } from "./groups.js";
 import { OUTLIER, UNKNOWN, className, confidence, isGiven, isPossibleOutlier, isUncertain, state } from "./state.js";
 
@@ -48,6 +49,7 @@ export function hint(n) { // of a view that lists n images
   if (!snap.classes.length) return "Add a class, then give it an example.";
   if (!given.some((to) => to >= 0)) return `No class has an example yet: ${touch.matches ? "tap" : "click"} an image, then its class in the bar below.`;
   if (view.kind === "groups" && isFinding()) return "Finding groups …";
+  if (!n && isFiltering() && !["map", "groups"].includes(view.kind)) return "No image of this view matches the search and the filter.";
   if (!n && view.kind !== "map") return EMPTY[view.kind];
   return (touch.matches ? { ...HINTS, ...BY_TOUCH } : HINTS)[view.kind].replace("THRESHOLD", `${Math.round(100 * snap.confidence_threshold)} %`);
 }
