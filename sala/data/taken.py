@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from PIL import Image
 
-WITH_EXIF = ("JPEG", "MPO", "TIFF", "WEBP")  # formats whose header has it; others would have to be decoded
+WITH_EXIF = ("JPEG", "TIFF", "WEBP")  # formats whose header has it; others would have to be decoded
 EXIF_IFD, DATE_TIME_ORIGINAL, DATE_TIME = 0x8769, 0x9003, 0x0132
 
 

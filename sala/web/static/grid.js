@@ -88,7 +88,7 @@ export class Grid {
 
   heading({ group }) {
     const element = document.createElement("h3");
-    element.className = "row heading";
+    element.className = group.actions ? "row heading acting" : "row heading";
     element.setAttribute("role", group.actions ? "group" : "presentation"); // a list of options has no headings
     if (group.actions) element.setAttribute("aria-label", `${group.title} ${group.note}`);
     const swatch = document.createElement("i");
@@ -108,7 +108,7 @@ export class Grid {
     button.className = isMain ? "main" : "";
     button.textContent = text;
     button.title = title;
-    button.setAttribute("aria-label", title);
+    button.setAttribute("aria-label", `${text}: ${title}`);
     button.addEventListener("click", () => { does(); this.scroller.focus({ preventScroll: true }); }); // it is drawn anew
     return button;
   }

@@ -5,7 +5,7 @@ import { className, color, isGiven, state } from "./state.js";
 import { number } from "./words.js";
 
 const LEAST = 2; // a group of which fewer are left is shown no more
-let found = null, foundAt = null; // [[to, ids], ...], at a version of the state
+let found = null, foundAt = -1; // [[to, ids], ...], at a version of the state
 let isWaiting = false;
 const opened = new Set(); // groups that are shown whole, by their first image
 
@@ -18,13 +18,14 @@ export const isFinding = () => isWaiting || found === null;
 export const groupOf = (id) => left().find(([, ids]) => ids.includes(id)) ?? null;
 
 export async function findGroups(isAnew, draw) { // for the state as it is; not again while some are left, unless anew
-  if (isWaiting || foundAt === state.snap.version || (!isAnew && left().length)) return;
+  if (isWaiting || foundAt >= state.snap.version || (!isAnew && left().length)) return;
   isWaiting = true;
   try {
     const { version, groups } = await get("api/groups");
     [found, foundAt] = [groups, version];
     opened.clear();
   } catch (error) {
+    [found, foundAt] = [[], state.snap.version]; // it is tried again after the next change
     toast(`The groups cannot be had: ${error.message}`);
   }
   isWaiting = false;

@@ -61,13 +61,13 @@ const HINTS = {
   outliers: "Most probably of none of the classes, the borderline first. Press Enter if that is right, else its class’s key: similar images follow.",
   groups: "Similar images of one prediction, borderline outliers first. “Yes” labels the whole group, one Undo takes it back.",
   class: "Your examples, then what is predicted, the least confident first.",
-  map: "Similar images lie together, ringed points are labeled. Wheel to zoom, drag to move, click to select.",
+  map: "Similar images lie together, ringed points are labeled. Wheel to zoom, drag to move, click or lasso to select.",
 };
 const BY_TOUCH = {
   all: "Tap an image, then its label.",
   suggestions: "Start here: tap Confirm if the prediction of the selected image is right, else its class; these labels help most.",
   outliers: "Most probably of none of the classes, the borderline first. Tap Confirm if that is right, else its class: similar images follow.",
-  map: "Similar images lie together, ringed points are labeled. Pinch to zoom, drag to move, tap to select.",
+  map: "Similar images lie together, ringed points are labeled. Pinch to zoom, drag to move, tap or lasso to select.",
 };
 const EMPTY = {
   all: "The pool is empty.", suggestions: "Nothing is left to suggest: every image has a label.", uncertain: "No image is uncertain.",
