@@ -80,8 +80,9 @@ class Replay:
 
     def after(self, state: State, event: Event) -> State:
         """Return the state after one more event; the given one is not changed."""
-        every, shown, goes_to = (list(values) for values in (state.every, state.shown, state.goes_to))
-        state = replace(state, every=every, shown=shown, goes_to=goes_to, said=state.said.copy())
+        state = replace(
+            state, every=[*state.every], shown=[*state.shown], goes_to=[*state.goes_to], said=state.said.copy()
+        )
         self._apply(state, event)
         return state
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from sala.errors import SalaError
 from sala.labeling.project import OUTLIER, UNLABELED
 from sala.web.journal import Journal
 from sala.web.session import CLEAR, Session
-from tests.helpers.pages import open_session
+from stress.asking import ask
+from tests.helpers.pages import end, open_session, start
 from tests.web.test_state_fuzz import TOY, lines_of
 
 
@@ -236,3 +238,22 @@ def test_a_number_of_a_class_that_another_tab_moved_is_refused(session: Session)
         with pytest.raises(SalaError, match="another tab"), session.numbered(known):
             session.label([10], to=0)
     assert session.snapshot().given[10] == UNLABELED
+
+
+@pytest.mark.slow
+def test_a_kill_leaves_what_was_undone_to_be_made_again(folders: tuple[Path, Path]) -> None:
+    def served() -> tuple[Any, int]:
+        process, address = start(folders, "--port", "0")
+        return process, int(address.rstrip("/").rpartition(":")[2])
+
+    process, port = served()
+    for body in ({"do": "label", "items": [10], "to": 0}, {"do": "merge", "class": 0, "into": 1}, {"do": "undo"}):
+        assert ask(port, "/api/act", body).status == 200
+    end(process, signal.SIGKILL)
+    process, port = served()
+    shown = ask(port, "/api/state").json
+    assert (shown["classes"], shown["undo"], shown["redo"]) == (["blue", "red"], 1, 1)
+    assert ask(port, "/api/act", {"do": "redo"}).status == 200
+    shown = ask(port, "/api/state").json
+    assert (shown["classes"], shown["given"][10], shown["redo"]) == (["red"], 0, 0)
+    end(process, signal.SIGINT)

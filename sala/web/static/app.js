@@ -200,8 +200,9 @@ const confirmGroup = (to, ids) => label(ids, to, false);
 const clear = () => label(chosen().filter(isGiven), CLEAR);
 
 function change(what, text) { // of classes
-  act(what);
+  const saved = act(what);
   if (state.stopped === null) showDone(text, "Undo", () => undo(what));
+  return saved;
 }
 
 function undo(of) { // the last change, or that one and no other
@@ -233,7 +234,7 @@ on("#rows", "dragstart", (event) => {
   document.body.classList.add("dragging"); // the classes show that they take it
 });
 document.addEventListener("dragend", () => document.body.classList.remove("dragging"));
-on("#add-class", "submit", addClass);
+on("#add-class", "submit", (event) => addClass(event, change));
 on("#undo", "click", () => undo());
 on("#redo", "click", redo);
 on("#accept", "click", () => accept());

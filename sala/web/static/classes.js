@@ -3,7 +3,6 @@
 import { menuButton } from "./classmenu.js";
 import { $, button, element, picture, replaceAll } from "./elements.js";
 import { keyOf } from "./keys.js";
-import { act } from "./saving.js";
 import { OUTLIER, className, color, counts, examples, state } from "./state.js";
 import { number } from "./words.js";
 
@@ -96,10 +95,10 @@ function strip(ids) {
   return made;
 }
 
-export function addClass(event) { // a name that is refused stays, to be changed
+export function addClass(event, change) { // a name that is refused stays, to be changed
   event.preventDefault();
   const input = $("#new-name"), name = input.value;
   if (!name.trim()) return;
   input.value = "";
-  act({ do: "add", name }).then((saved) => { if (!saved && !input.value) { input.value = name; input.focus(); } });
+  change({ do: "add", name }, `${name} added`).then((saved) => { if (!saved && !input.value) { input.value = name; input.focus(); } });
 }

@@ -6,13 +6,22 @@ import { OUTLIER, UNKNOWN, className, color, confidence, isGiven, state } from "
 
 const found = { dates: null, disagreement: null, version: null }; // what the server computes on request
 const folderOf = (id) => state.items.names[id].split("/").slice(0, -1).join("/") || "(top folder)";
-const byName = (a, b) => state.items.names[a].localeCompare(state.items.names[b], "en", { numeric: true });
+const { compare: inWords } = new Intl.Collator("en", { numeric: true }); // image 9 before image 10
+let nameRanks = null, folderRanks = null;
+
+function ranks(words) { // the place of each word among all, so that sorting compares numbers
+  const sorted = [...new Set(words)].sort(inWords), rank = new Map(sorted.map((word, i) => [word, i]));
+  return words.map((word) => rank.get(word));
+}
+
+const byName = (a, b) => (nameRanks ??= ranks(state.items.names), nameRanks[a] - nameRanks[b]);
+const byFolder = (a, b) => (folderRanks ??= ranks(state.items.names.map((_, id) => folderOf(id))), folderRanks[a] - folderRanks[b]);
 const dayOf = (id) => (found.dates[id] ? new Date(1000 * found.dates[id]).toISOString().slice(0, 10) : "date not known");
 const classRank = (id) => (state.verdicts[id] === OUTLIER ? Infinity : state.verdicts[id] === UNKNOWN ? 1e9 : state.verdicts[id]);
 
 const SORTS = { // how two images compare, and the heading that they are under
   name: [byName],
-  folder: [(a, b) => folderOf(a).localeCompare(folderOf(b), "en", { numeric: true }) || byName(a, b), folderOf],
+  folder: [(a, b) => byFolder(a, b) || byName(a, b), folderOf],
   date: [(a, b) => found.dates[a] - found.dates[b] || byName(a, b), dayOf],
   least: [(a, b) => confidence(a) - confidence(b) || a - b],
   most: [(a, b) => confidence(b) - confidence(a) || a - b],
@@ -65,7 +74,7 @@ export async function fetchNeeded(draw) { // after a choice, and after any news
 }
 
 export function beginFinding(draw) {
-  const folders = [...new Set(state.items.names.map((_, id) => id).filter((id) => state.items.in_pool[id]).map(folderOf))].sort();
+  const folders = [...new Set(state.items.names.map((_, id) => id).filter((id) => state.items.in_pool[id]).map(folderOf))].sort(inWords);
   if (folders.length > 1 && folders.length <= 200) {
     const group = Object.assign(element("optgroup"), { label: "in the folder" });
     group.append(...folders.map((name) => Object.assign(element("option", "", name), { value: `in ${name}` })));
