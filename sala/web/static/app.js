@@ -5,7 +5,7 @@ import { Classes, addClass } from "./classes.js";
 import { beginClassMenu } from "./classmenu.js";
 import { hideDone, showDone, told } from "./done.js";
 import { $ } from "./elements.js";
-import { beginFinding, fetchNeeded, refined } from "./find.js";
+import { beginFinding, canFind, fetchNeeded, refined } from "./find.js";
 import { Grid } from "./grid.js";
 import { findGroups, groupOf, listedGroups } from "./groups.js";
 import { listenToKeys } from "./keyboard.js";
@@ -50,7 +50,7 @@ function draw() {
     if (state.cursor !== null && isJudging()) grid.reveal(state.cursor);
   }
   $("#scroller").hidden = view.kind === "map";
-  $("#finder").hidden = ["map", "groups"].includes(view.kind);
+  $("#finder").hidden = !canFind();
   $("#map").hidden = view.kind !== "map";
   drawTabs(go);
   classes.draw();

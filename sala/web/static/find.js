@@ -35,7 +35,8 @@ const FILTERS = {
 };
 
 const chosen = { text: "", sort: "", only: "" };
-export const isFiltering = () => Boolean(chosen.text || chosen.only || chosen.sort);
+export const canFind = () => !["suggestions", "groups", "map"].includes(state.view.kind); // these have an order of their own
+export const isFiltering = () => canFind() && Boolean(chosen.text || chosen.only || chosen.sort);
 const needs = () => ({ dates: chosen.sort === "date", disagreement: chosen.sort === "disagreement" || chosen.only === "disagreeing" });
 
 export function refined(groups) { // the groups of a view, searched, filtered and sorted
