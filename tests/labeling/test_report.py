@@ -24,8 +24,10 @@ IMAGES = {  # label, runner-up, probability among the classes, outlier probabili
     "outlier.png": ("red", "blue", 0.5, 0.75),
     "rubbish.png": ("red", "blue", 0.5, 0.9375),
 }
-HELD_OUT = HeldOut(np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]]), np.array([0, 0, 1, 1]), np.zeros(4))
-NOTHING = HeldOut(np.zeros((0, 2), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))
+HELD_OUT = HeldOut(
+    np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.6, 0.4]]), np.array([0, 0, 1, 1]), np.zeros(4), np.arange(4)
+)
+NOTHING = HeldOut(np.zeros((0, 2), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.int64))
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -164,7 +166,7 @@ def test_no_share_is_shown_as_more_than_it_is() -> None:
 
 def test_the_reliability_of_held_out_images_is_by_bins_of_equal_size() -> None:
     p = np.linspace(0.5, 1, 16, dtype=np.float32)
-    held_out = HeldOut(np.stack([p, 1 - p], 1), np.array([1] * 4 + [0] * 12), np.zeros(16, np.float32))
+    held_out = HeldOut(np.stack([p, 1 - p], 1), np.array([1] * 4 + [0] * 12), np.zeros(16, np.float32), np.arange(16))
     low, high = reliability_bins(held_out)
     assert low[1] == 0.5 and high[1] == 1.0 and low[4] == high[4] == 8
     assert low[2:4] == pytest.approx((0.2152, 0.7848), abs=1e-4)  # Wilson's interval of 4 in 8
