@@ -67,10 +67,20 @@ def label(
     _check(places, precision, forms, out, copy_to, link)
     result = _classified(places, encoder, precision, state)
     with console.err.status("writing labels and report"):
-        found = write_result(result, out, forms)
+        found = write_result(result, out, forms, _serve_command(places, encoder, precision, state))
     _tell(result, found, out, forms)
     if copy_to is not None:
         _sort(result, copy_to, link)
+
+
+def _serve_command(places: Places, encoder: str, precision: float, state: Path | None) -> str:
+    """What opens the page on the same folders."""
+    words = [str(place) for place in (places.labeled, places.pool) if place is not None]
+    options = {"--labels": places.labels, "--outliers": places.outliers, "--state": state}
+    named = [(name, str(value)) for name, value in options.items() if value is not None]
+    named += [("--encoder", encoder)] if encoder != "lite0" else []
+    named += [("--precision", f"{precision:g}")] if precision != 0.9 else []
+    return f"sala serve {shlex.join([*words, *(word for pair in named for word in pair)])}"
 
 
 def _check(places: Places, precision: float, forms: list[str], out: Path, copy_to: Path | None, link: bool) -> None:

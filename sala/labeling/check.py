@@ -1,4 +1,4 @@
-"""What to check before relying on labels: suspect labels and near-duplicates.
+"""What to check before relying on labels: suspect labels, near-duplicates, tiny and blurred images.
 
     found = check(result)      # Check: suspects, the most suspicious first; classes that cannot be checked; groups of images
     check_lines(found, result) # rows of check.csv
@@ -9,7 +9,7 @@ Images are numbers in the project. It takes some seconds for a large pool, so it
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class Check:
     unchecked: list[int]  # classes of which nothing can be held out
     near_duplicates: list[list[int]]
     held_out: HeldOut  # without evidence by near-duplicates
+    hints: dict[int, str] = field(default_factory=dict)  # by image, of those that were looked at
 
 
 def check(result: LabelingResult) -> Check:
@@ -78,21 +79,17 @@ def check_lines(found: Check, result: LabelingResult) -> Iterator[tuple[str, ...
     """A header, then a row for each finding."""
     yield HEADER
     path = result.project.path
+
+    def finding(image: int, what: str, group: str = "") -> tuple[str, ...]:
+        return path_cell(path(image)), what, text_cell(given_name(image, result)), "", "", "", group
+
     for s in found.suspects:
         names = (text_cell(result.model.classes[s.label]), text_cell(predicted_name(s, result)))
         shares = (f"{s.label_probability:.4f}", f"{s.predicted_probability:.4f}")
         yield path_cell(path(s.row)), "suspect label", *names, *shares, ""
     for number, group in enumerate(found.near_duplicates, 1):
-        for image in group:
-            yield (
-                path_cell(path(image)),
-                "near-duplicate",
-                text_cell(given_name(image, result)),
-                "",
-                "",
-                "",
-                str(number),
-            )
+        yield from (finding(image, "near-duplicate", str(number)) for image in group)
+    yield from (finding(image, hint) for image, hint in sorted(found.hints.items()))
 
 
 def predicted_name(suspect: Suspect, result: LabelingResult) -> str:

@@ -106,7 +106,11 @@ class LabelingResult:
 
     def rows(self) -> Iterator[Row]:
         """One row for each image of the pool."""
-        return self.predictions.rows(self.project.path, self.pool.tolist(), self.project.place)
+        return self.rows_of(self.pool.tolist())
+
+    def rows_of(self, images: Sequence[int]) -> Iterator[Row]:
+        """One row for each of some images, by number."""
+        return self.predictions.rows(self.project.path, images, self.project.place)
 
     @property
     def suggestions(self) -> Ints:

@@ -103,7 +103,8 @@ def largest_distance(pool: _Pool) -> float:
     if half <= ROUNDING:
         return ROUNDING
     dimension = 2 * math.log(2) / max(math.log(whole / half), 1e-9)
-    return max(whole * min(RATIO, (BY_CHANCE / NEIGHBOR) ** (2 / dimension)), ROUNDING)
+    by_chance: float = (BY_CHANCE / NEIGHBOR) ** (2 / dimension)
+    return max(whole * min(RATIO, by_chance), ROUNDING)
 
 
 def _buckets(pool: _Pool) -> Iterator[Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from sala.classifier.model_file import NAME as MODEL
@@ -16,9 +17,9 @@ SKIPPED, CHECK, REPORT = "skipped.csv", "check.csv", "report.html"
 NAMES = {"csv": "labels.csv"} | {form: f"{form}.json" for form in FORMATS[1:]}  # of exports
 
 
-def write_result(result: LabelingResult, out: Path, forms: Iterable[str] = ("csv",)) -> Check:
+def write_result(result: LabelingResult, out: Path, forms: Iterable[str] = ("csv",), command: str = "") -> Check:
     """Labels in the asked formats, the model, the skipped files, what to check and the report, each written whole or not at
-    all. Returns what to check."""
+    all. Returns what to check. The report tells `command`, which opens the page on the same folders."""
     out.mkdir(parents=True, exist_ok=True)
     classes = result.model.classes
     for form in sorted({"csv", *forms}):
@@ -30,9 +31,9 @@ def write_result(result: LabelingResult, out: Path, forms: Iterable[str] = ("csv
     write_skipped(out / SKIPPED, result.skipped)
     result.model.save(out / MODEL)
     found = check(result)
+    found = replace(found, hints=write_report(out / REPORT, result, found, command))
     with written_whole(out / CHECK) as file:
         file.writelines(csv_line(cells) for cells in check_lines(found, result))
-    write_report(out / REPORT, result)
     return found
 
 

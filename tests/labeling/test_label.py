@@ -129,7 +129,7 @@ def test_a_label_is_confident_from_the_precision_on() -> None:
 def test_the_report_bounds_its_pictures_and_says_how_many_are_missing(
     folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sala.labeling.report.MAX_IN_ALL", 3)
+    monkeypatch.setattr("sala.labeling.selection.MAX_IN_ALL", 3)
     sala("label", *folders, "--out", tmp_path / "out", "--encoder", "color")
     assert "Not shown: 4 more" in (tmp_path / "out" / "report.html").read_text()
 
