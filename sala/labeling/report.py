@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sala.atomic import write_atomically
-from sala.labeling.album import Album
+from sala.labeling.album import BLANK, Album
 from sala.labeling.check import Check, check, given_name, predicted_name
 from sala.labeling.folders import as_text
 from sala.labeling.hints import find_hints
@@ -21,6 +21,7 @@ from sala.labeling.reliability import about, is_right, percent, reliability_bins
 from sala.labeling.selection import MAX_OF_CONFUSION, Selection, select
 from sala.templates import plots, render
 from sala.templates.pictures import Picture
+from sala.templates.scripts import open_script
 from sala.text import counted, printable
 
 MAX_SKIPPED = 200  # lines
@@ -81,6 +82,8 @@ def _report(result: LabelingResult, found: Check, command: str) -> tuple[str, di
         "labeling",
         title=f"{counted(len(rows), 'image')}, {counted(len(classes), 'class')}",
         command=printable(command),
+        script=open_script("photos"),
+        blank=BLANK,
         sections=[
             page.section(name, n_labeled[name], mine, longest, chosen.n_of_class)
             for name, mine in chosen.by_class.items()

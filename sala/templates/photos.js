@@ -46,6 +46,7 @@ if (viewer) {
   looks.forEach((button) => button.addEventListener("click", () => look(button)));
   viewer.querySelector(".previous").addEventListener("click", () => step(-1));
   viewer.querySelector(".next").addEventListener("click", () => step(1));
+  viewer.querySelector(".close").addEventListener("click", () => viewer.close());
   viewer.addEventListener("click", (event) => { if (event.target === viewer) viewer.close(); });
   viewer.addEventListener("keydown", (event) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
