@@ -18,11 +18,11 @@ from sala.labeling.cells import path_cell, text_cell
 from sala.labeling.folders import OUTLIER_NAME
 from sala.labeling.held_out import held_out_apart
 from sala.labeling.label import LabelingResult
-from sala.labeling.near_duplicates import near_duplicates
 from sala.labeling.predictions import Ints
 from sala.labeling.project import OUTLIER, UNLABELED
 from sala.labeling.suspects import Suspect, find_suspects, unchecked_classes
 
+POOL_SAMPLE = 500  # unlabeled images beside which examples are classified once more
 HEADER = ("path", "finding", "label", "predicted", "label_probability", "predicted_probability", "group")
 
 
@@ -50,14 +50,13 @@ def check(result: LabelingResult) -> Check:
     Check
     """
     images, labeled = result.images, result.labeled
-    first = np.unique(images.project.first)
-    groups = [first[group].tolist() for group in near_duplicates(images.features[first])]
+    first, groups = np.unique(images.project.first), images.near_duplicates
     given, row_of = result.predictions.given, {image: row for row, image in enumerate(labeled.tolist())}
     held_out = held_out_apart(
         result.held_out,
         images.features[labeled],
         np.array(result.examples.labels, np.int64),
-        images.features[_unlabeled(first, given)],
+        images.features[_pool_sample(first, given)],
         [[row_of[image] for image in group if image in row_of] for group in groups],
         images.features[first[given[first] == OUTLIER]],
     )
@@ -70,9 +69,9 @@ def check(result: LabelingResult) -> Check:
     )
 
 
-def _unlabeled(first: Ints, given: Ints) -> Ints:
+def _pool_sample(first: Ints, given: Ints) -> Ints:
     rows: Ints = first[given[first] == UNLABELED]
-    return rows
+    return rows[:: max(1, len(rows) // POOL_SAMPLE)]
 
 
 def check_lines(found: Check, result: LabelingResult) -> Iterator[tuple[str, ...]]:

@@ -17,7 +17,6 @@ from sala.encoders.base import Features
 from sala.labeling.predictions import Ints
 
 N_FOLDS = 3  # at most: each is a fit
-POOL_SAMPLE = 500  # images of a large pool that a fit classifies
 
 
 def held_out_apart(
@@ -35,7 +34,7 @@ def held_out_apart(
     held_out : HeldOut
         Of the same labeled images, from `fit_pool`.
     labeled, labels, pool, outliers
-        As `fit_pool` takes them.
+        As `fit_pool` takes them; of a large pool, a sample is enough.
     groups : sequence of sequences of int
         Rows of the labeled images that are near-duplicates of each other.
     """
@@ -44,14 +43,14 @@ def held_out_apart(
     if not affected.any():
         return held_out
     p, outlier_probability = held_out.probabilities.copy(), held_out.outlier_probability.copy()
-    sample, checked = pool[:: max(1, len(pool) // POOL_SAMPLE)], ~affected
+    checked = ~affected
     for fold in range(folds.max() + 1):
         mine, kept = np.flatnonzero(folds[held_out.rows] == fold), folds != fold
         mine = mine[np.isin(held_out.labels[mine], labels[kept])]
         if not len(mine):
             continue
         kept |= ~np.isin(labels, labels[kept])  # a class without any other image is a class still
-        model = fit_pool(labeled[kept], labels[kept], sample, outliers=outliers).model
+        model = fit_pool(labeled[kept], labels[kept], pool, outliers=outliers).model
         said = model.predict(labeled[held_out.rows[mine]])
         p[mine], outlier_probability[mine], checked[mine] = said.probabilities, said.outlier_probability, True
     return HeldOut(p[checked], held_out.labels[checked], outlier_probability[checked], held_out.rows[checked])

@@ -25,6 +25,7 @@ from starlette.routing import Route
 
 from sala.errors import SalaError
 from sala.web.api import StateAnswer, act, describe_items, describe_map, to_json
+from sala.web.checks import Checks
 from sala.web.downloads import DOWNLOADS, STATE
 from sala.web.journal import NotSavedError
 from sala.web.security import Guard, Refusal, Security
@@ -47,7 +48,7 @@ class Page:
     def __init__(self, session: Session, title: str = "pool", *, compress: bool = False):
         self.session, self.title, self.compress = session, title, compress
         self.run_id = secrets.token_hex(4)  # image numbers hold for this run: so do their addresses, and changes
-        self.pictures, self.map = Pictures(session), LazyMap(session)
+        self.pictures, self.map, self.checks = Pictures(session), LazyMap(session), Checks(session)
         self._state, self._static = StateAnswer(session, self.run_id), static_files()
         # Each kind of work has threads of its own, so that no fit and no slow image keeps a correction waiting.
         self._saving, self._fitting, self._mapping, self._decoding = map(CapacityLimiter, (8, 1, 1, 4))
@@ -66,6 +67,7 @@ class Page:
             Route("/api/items", self._get_items),
             Route("/api/state", self._get_state),
             Route("/api/map", self._get_map),
+            Route("/api/check", self._get_check),
             Route("/api/act", self._post_act, methods=["POST"]),
             Route("/thumb/{number}", partial(self._get_picture, THUMB)),
             Route("/image/{number}", partial(self._get_picture, FULL)),
@@ -83,6 +85,9 @@ class Page:
 
     async def _get_map(self, request: Request) -> Response:
         return await self._answer(request, to_json(describe_map(await in_thread(self._mapping, self.map.points))), JSON)
+
+    async def _get_check(self, request: Request) -> Response:
+        return await self._answer(request, to_json(await in_thread(self._mapping, self.checks.describe)), JSON)
 
     async def _post_act(self, request: Request) -> Response:
         """Answer once the change is on disk. Its effect on the labels is `/api/state`, of which one serves several changes."""
