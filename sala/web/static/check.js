@@ -82,8 +82,9 @@ function makeDialog() {
   return made;
 }
 
-const opener = button("", "Check labels", "check");
+const opener = button("", "Check", "check");
 opener.id = "check-button";
+opener.setAttribute("aria-label", "Check labels");
 opener.title = "Labels that look wrong, near-duplicates, tiny or blurred images";
 opener.addEventListener("click", open);
 $("#help-button").before(opener);
