@@ -34,6 +34,7 @@ class CrossValidated:
     similarities: Tensor  # [m, k], to prototypes fitted without them
     linear: Tensor  # [m, k], responses of a linear classifier fitted without them
     outlier_probability: Tensor  # [m]
+    rows: Tensor  # [m], of the labeled images
 
     def logits(self, linear_weight: float) -> Tensor:  # -> [m, k]
         """Similarities plus the weighted linear classifier, before temperature scaling."""
@@ -65,7 +66,7 @@ def cross_validate(
         x = found.whitening.apply_(x)
         similarities[out] = found.similarities(x)
         linear[out] = x @ linear_classifier(found.refined.support, labels[kept]).T
-    return CrossValidated(labels[rows], similarities, linear, outlier_probability)
+    return CrossValidated(labels[rows], similarities, linear, outlier_probability, rows)
 
 
 def assign_folds(support: Tensor, labels: Tensor, n_folds: int = N_FOLDS) -> Tensor:  # [s, d], [s] -> [s]

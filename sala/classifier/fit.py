@@ -61,11 +61,14 @@ class HeldOut:
         The true classes.
     outlier_probability : array of shape (m,)
         Outlier probabilities, from a fit without the image.
+    rows : int array of shape (m,)
+        Which of the labeled images they are.
     """
 
     probabilities: Floats
     labels: NDArray[np.int64]
     outlier_probability: Floats
+    rows: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,9 @@ def _fit(features: _Features, names: tuple[str, ...], config: ClassifierConfig) 
     similarities = similarities + found.embeddings @ linear.T if weight else similarities
     predictions = model.describe(found.embeddings, similarities, found.outlier_probability, refined.used)
     probabilities = (beta * held_out.logits(weight)).softmax(-1)
-    validated = HeldOut(probabilities.numpy(), held_out.labels.numpy(), held_out.outlier_probability.numpy())
+    validated = HeldOut(
+        probabilities.numpy(), held_out.labels.numpy(), held_out.outlier_probability.numpy(), held_out.rows.numpy()
+    )
     return Fitted(model, predictions, validated)
 
 

@@ -25,6 +25,7 @@ from starlette.routing import Route
 
 from sala.errors import SalaError
 from sala.web.api import StateAnswer, act, describe_items, describe_map, to_json
+from sala.web.checks import Checks
 from sala.web.details import LazyDetails
 from sala.web.downloads import DOWNLOADS, STATE
 from sala.web.groups import LazyGroups
@@ -55,6 +56,7 @@ class Page:
         self.run_id = secrets.token_hex(4)  # image numbers hold for this run: so do their addresses, and changes
         self.pictures, self.map, self.details = Pictures(session), LazyMap(session), LazyDetails(session)
         self.groups = LazyGroups(session, self.details)
+        self.checks = Checks(session)
         self._state, self._static = StateAnswer(session, self.run_id), static_files()
         # Each kind of work has threads of its own, so that no fit and no slow image keeps a correction waiting.
         self._saving, self._fitting, self._mapping, self._decoding = map(CapacityLimiter, (8, 1, 1, 4))
@@ -78,6 +80,7 @@ class Page:
             Route("/api/dates", partial(self._get_detail, self.details.dates)),
             Route("/api/disagreement", partial(self._get_detail, self.details.disagreements)),
             Route("/api/groups", partial(self._get_detail, self.groups.describe)),
+            Route("/api/check", partial(self._get_detail, self.checks.describe)),
             Route("/api/act", self._post_act, methods=["POST"]),
             Route("/thumb/{number}", partial(self._get_picture, THUMB)),
             Route("/image/{number}", partial(self._get_picture, FULL)),

@@ -86,7 +86,8 @@ class PageServer:
         self._socket.close()
 
     def rest(self) -> None:
-        """Wait for the fit and the map under way, and start no other: PyTorch aborts a process that ends meanwhile."""
+        """Wait for fit, map and search under way, and start no other: PyTorch aborts a process that ends meanwhile."""
+        self.page.checks.rest()  # first: a search asks for a fit
         self.session.rest()
         self.page.map.rest()
 

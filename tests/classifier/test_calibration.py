@@ -60,7 +60,7 @@ def test_the_temperature_prior_is_its_formula_within_its_range() -> None:
 
 def held_out_of(similarities: torch.Tensor, labels: torch.Tensor, linear: torch.Tensor | None = None) -> CrossValidated:
     linear = torch.zeros_like(similarities) if linear is None else linear
-    return CrossValidated(labels, similarities, linear, torch.zeros(len(labels)))
+    return CrossValidated(labels, similarities, linear, torch.zeros(len(labels)), torch.arange(len(labels)))
 
 
 def test_the_temperature_is_the_prior_without_held_out_images_and_follows_them_otherwise() -> None:

@@ -2,7 +2,7 @@
 
 import { OUTLIER, state } from "./state.js";
 
-const KEYS = "123456789abcdefghijklmnopqrstvwxyz"; // without u, which undoes
+const KEYS = "123456789abdefghijklmnopqrstvwxyz"; // without c, which compares, and u, which undoes
 
 export const keyOf = (c) => (c === OUTLIER ? "0" : KEYS[c] ?? ""); // classes beyond have a button only
 
