@@ -30,6 +30,7 @@ class CrossValidated:
     labels: Tensor  # [m]
     logits: Tensor  # [m, k], of a mixture fitted without them
     outlier_score: Tensor  # [m]
+    rows: Tensor  # [m], of the labeled images
 
 
 def pool_sample(pool: Tensor) -> tuple[Tensor, int]:  # [n, d] -> [m, d]
@@ -54,7 +55,7 @@ def cross_validate(
         x = found.whitening.apply_(embed(rows[out]))
         logits[out] = found.mixture.logits(x)
         score[out] = outlier_score(found.mixture, found.neighborhood, x)
-    return CrossValidated(labels[rows], logits, score)
+    return CrossValidated(labels[rows], logits, score, rows)
 
 
 def assign_folds(support: Tensor, labels: Tensor, n_folds: int = N_FOLDS) -> Tensor:  # [s, d], [s] -> [s]

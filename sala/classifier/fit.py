@@ -46,6 +46,7 @@ class HeldOut:
     probabilities: Floats  # [m, k], of the classes
     labels: NDArray[np.int64]  # [m], the true ones
     outlier_probability: Floats  # [m]
+    rows: NDArray[np.int64]  # [m], which of the labeled images they are
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def _fit(features: TaskFeatures, names: tuple[str, ...], config: ClassifierConfi
     used = found.posterior.weights.sum(-1) > 0.5  # none without steps: weights are those that moved prototypes
     predictions = model.describe(found.embeddings, found.posterior.logits, found.outlier_score, used)
     probabilities, outlier = model.probabilities(held_out.logits, held_out.outlier_score)
-    validated = HeldOut(probabilities.numpy(), held_out.labels.numpy(), outlier.numpy())
+    validated = HeldOut(probabilities.numpy(), held_out.labels.numpy(), outlier.numpy(), held_out.rows.numpy())
     return Fitted(model, predictions, validated)
 
 

@@ -27,6 +27,7 @@ from sala.errors import SalaError
 from sala.text import counted, printable
 
 if TYPE_CHECKING:
+    from sala.labeling.check import Check
     from sala.labeling.label import LabelingResult
     from sala.labeling.places import Places
     from sala.web.replay import State
@@ -66,17 +67,27 @@ def label(
     _check(places, precision, forms, out, copy_to, link)
     result = _classified(places, encoder, precision, state)
     with console.err.status("writing labels and report"):
-        write_result(result, out, forms)
-    _tell(result, out, forms)
+        found = write_result(result, out, forms, _serve_command(places, encoder, precision, state))
+    _tell(result, found, out, forms)
     if copy_to is not None:
         _sort(result, copy_to, link)
+
+
+def _serve_command(places: Places, encoder: str, precision: float, state: Path | None) -> str:
+    """What opens the page on the same folders."""
+    words = [str(place) for place in (places.labeled, places.pool) if place is not None]
+    options = {"--labels": places.labels, "--outliers": places.outliers, "--state": state}
+    named = [(name, str(value)) for name, value in options.items() if value is not None]
+    named += [("--encoder", encoder)] if encoder != "lite0" else []
+    named += [("--precision", f"{precision:g}")] if precision != 0.9 else []
+    return f"sala serve {shlex.join([*words, *(word for pair in named for word in pair)])}"
 
 
 def _check(places: Places, precision: float, forms: list[str], out: Path, copy_to: Path | None, link: bool) -> None:
     """Refuse, before the work, what cannot be done."""
     from sala.classifier.model_file import NAME as MODEL
     from sala.labeling.folders import check_file
-    from sala.labeling.output import NAMES, REPORT, SKIPPED
+    from sala.labeling.output import CHECK, NAMES, REPORT, SKIPPED
 
     for form in forms:
         check_format(form)
@@ -84,7 +95,7 @@ def _check(places: Places, precision: float, forms: list[str], out: Path, copy_t
     if link and copy_to is None:
         raise SalaError("--link goes with --copy-to; name the folder for the links")
     places.check(out, copy_to)
-    for name in (SKIPPED, REPORT, MODEL, *(NAMES[form] for form in {"csv", *forms})):
+    for name in (SKIPPED, CHECK, REPORT, MODEL, *(NAMES[form] for form in {"csv", *forms})):
         check_file(out / name, "--out")
 
 
@@ -121,13 +132,14 @@ def _tell_changes(found: State, state: Path) -> None:
             console.warn(f"two classes are called {printable(called)!r}; the second is written as {printable(name)!r}")
 
 
-def _tell(result: LabelingResult, out: Path, forms: list[str]) -> None:
+def _tell(result: LabelingResult, found: Check, out: Path, forms: list[str]) -> None:
     """Counts a class, what was odd, and where things are."""
     from sala.encoders.registry import is_ours
     from sala.labeling.output import NAMES, SKIPPED, leftovers
 
     console.out.print(_counts(result))
     _tell_oddities(result)
+    _tell_suspects(result, found, out)
     place = printable(str(out))
     if result.skipped:
         first = next(iter(result.skipped.values()))
@@ -176,6 +188,27 @@ def _tell_oddities(result: LabelingResult) -> None:
     ):
         if n:
             console.err.print(f"pool images that are {what}: {n:,}")
+
+
+def _tell_suspects(result: LabelingResult, found: Check, out: Path) -> None:
+    from sala.labeling.check import predicted_name
+
+    worst = [
+        f"{printable(str(result.project.path(s.row)))} (looks like {printable(predicted_name(s, result))})"
+        for s in found.suspects[:3]
+    ]
+    if worst:
+        console.warn(
+            f"check {counted(len(found.suspects), 'label')} that the other images disagree with, listed in "
+            f"{printable(str(out))}/check.csv; the most suspicious: {', '.join(worst)}"
+        )
+    if found.unchecked and len(found.unchecked) < len(result.model.classes):
+        names = ", ".join(printable(result.model.classes[c]) for c in found.unchecked[:5])
+        console.err.print(
+            f"labels of classes with a single labeled image cannot be checked: {names}"
+            f"{', ...' if len(found.unchecked) > 5 else ''}",
+            markup=False,
+        )
 
 
 def _sort(result: LabelingResult, copy_to: Path, link: bool) -> None:

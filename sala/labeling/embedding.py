@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from sala.encoders.base import Features
 from sala.errors import SalaError
 from sala.labeling.duplicates import contradiction, duplicate, first_of_content
 from sala.labeling.folders import as_text
+from sala.labeling.near_duplicates import near_duplicates
 from sala.labeling.project import OUTLIER, UNLABELED, Item, Project
 from sala.text import printable
 
@@ -28,6 +30,13 @@ class ProjectFeatures:
     features: Features
     encoder: dict[str, str]  # which, name, identity: how a model opens it again
     n_cached: int = 0
+
+    @cached_property
+    def near_duplicates(self) -> list[list[int]]:
+        """Groups of images of one scene, each content once; found on the first request, and the same for all labels."""
+        first = np.unique(self.project.first)
+        features = self.features if len(first) == len(self.features) else self.features[first]
+        return [first[group].tolist() for group in near_duplicates(features)]
 
 
 def embed_project(

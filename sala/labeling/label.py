@@ -35,16 +35,14 @@ class LabelingResult:
 
     Attributes
     ----------
-    project : Project
-        The images, with the labels that were given for some.
+    images : ProjectFeatures
+        The images with their features, and the labels that were given for some.
     predictions : Predictions
         One table: label, probabilities and verdict of every image.
     model : LabelModel
         For `sala predict` and `predict_files`; `model.save(path)` writes it.
     held_out : HeldOut
-        Cross-validated predictions of labeled images, for a reliability plot.
-    n_cached : int
-        Images whose features were computed before.
+        Cross-validated predictions of labeled images; `check` makes something of them.
 
     Examples
     --------
@@ -71,12 +69,21 @@ class LabelingResult:
     [1, 0]
     """
 
-    project: Project
+    images: ProjectFeatures
     predictions: Predictions
     model: LabelModel
     held_out: HeldOut
-    n_cached: int = 0
     rejection_obstacle: str = ""  # why nothing can be rejected, in one sentence; empty where something can
+
+    @property
+    def project(self) -> Project:
+        """The images, with the labels that came with some."""
+        return self.images.project
+
+    @property
+    def n_cached(self) -> int:
+        """Images whose features were computed before."""
+        return self.images.n_cached
 
     @property
     def thresholds(self) -> Thresholds:
@@ -100,7 +107,11 @@ class LabelingResult:
 
     def rows(self) -> Iterator[Row]:
         """One row for each image of the pool."""
-        return self.predictions.rows(self.project.path, self.pool.tolist(), self.project.place)
+        return self.rows_of(self.pool.tolist())
+
+    def rows_of(self, images: Sequence[int]) -> Iterator[Row]:
+        """One row for each of some images, by number."""
+        return self.predictions.rows(self.project.path, images, self.project.place)
 
     @property
     def suggestions(self) -> Ints:
@@ -111,10 +122,14 @@ class LabelingResult:
     @cached_property
     def examples(self) -> Examples:
         given, names = self.predictions.given, self.predictions.names
-        rows = np.flatnonzero((given >= 0) & self._is_first)
         number = {name: c for c, name in enumerate(self.model.classes)}
-        labels = [number[names[c]] for c in given[rows]]
-        return Examples(self.model.classes, [self.project.path(i) for i in rows.tolist()], labels)
+        labels = [number[names[c]] for c in given[self.labeled]]
+        return Examples(self.model.classes, [self.project.path(i) for i in self.labeled.tolist()], labels)
+
+    @property
+    def labeled(self) -> Ints:
+        """The labeled images that count, each content once, by number."""
+        return np.flatnonzero((self.predictions.given >= 0) & self._is_first)
 
     @property
     def n_outliers(self) -> int:
@@ -240,11 +255,10 @@ def classify(
         "n_pool": int(project.is_pool.sum()),
     }
     return LabelingResult(
-        project,
+        images,
         table.predictions(project.first, names, given, thresholds),
         replace(fitted.model, note=note),
         fitted.held_out,
-        images.n_cached,
         fitted.rejection_obstacle,
     )
 

@@ -33,6 +33,7 @@ class Row:
     verdict: str  # CONFIDENT, UNCERTAIN, REJECTED, GIVEN or UNKNOWN
     index: int = field(default=-1, compare=False)  # of the image in the table
     place: Path | None = field(default=None, compare=False)  # what its file must be in, links followed
+    runner_up_probability: float = field(default=0.0, compare=False)  # among the classes
 
     @property
     def confidence(self) -> float:
@@ -146,6 +147,7 @@ class Predictions:
                 verdict=str(verdicts[i]),
                 index=i,
                 place=place_of(i),
+                runner_up_probability=float(self.second[i]),
             )
 
     def _name(self, label: int) -> str:

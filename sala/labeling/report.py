@@ -1,31 +1,31 @@
-"""The report: one page with small pictures inside, to look through the labels of a pool."""
+"""The report: one page with pictures inside, to look through the labels of a pool and what to check."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
 
 from sala.atomic import write_atomically
-from sala.classifier.fit import HeldOut
-from sala.data import images
-from sala.errors import SalaError
+from sala.labeling.album import BLANK, Album
+from sala.labeling.check import Check, check, given_name, predicted_name
 from sala.labeling.folders import as_text
+from sala.labeling.hints import find_hints
 from sala.labeling.label import LabelingResult
 from sala.labeling.predictions import CONFIDENT, GIVEN, REJECTED, UNCERTAIN, Row
+from sala.labeling.reliability import about, is_right, percent, reliability_bins
+from sala.labeling.selection import MAX_OF_CONFUSION, Selection, select
 from sala.templates import plots, render
-from sala.templates.pictures import Picture, data_uri
+from sala.templates.pictures import Picture
+from sala.templates.scripts import open_script
 from sala.text import counted, printable
 
-MAX_OF_CLASS, MAX_IN_ALL, MAX_SUGGESTIONS, MAX_SKIPPED = 60, 2_000, 24, 200  # pictures or lines
-THUMBNAIL = 120  # pixels
+MAX_SKIPPED = 200  # lines
 COLORS = {CONFIDENT: plots.COLORS[2], UNCERTAIN: plots.COLORS[4], GIVEN: plots.COLORS[0], REJECTED: plots.OUTLIER}
-BLANK = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
 Shares = list[tuple[float, str]]  # (share of a bar, color)
 
 
@@ -42,87 +42,142 @@ class ClassSection:
     pictures: list[Picture]  # the least confident first
 
 
-def write_report(path: Path, result: LabelingResult) -> None:
-    """Write the report of a labeled pool to a file, which is there when it is whole."""
-    write_atomically(path, report(result).encode("utf-8", "backslashreplace"))
+def write_report(path: Path, result: LabelingResult, found: Check, command: str = "") -> dict[int, str]:
+    """Write the report of a labeled pool to a file, which is there when it is whole. Returns hints by image."""
+    html, hints = _report(result, found, command)
+    write_atomically(path, html.encode("utf-8", "backslashreplace"))
+    return hints
 
 
-def report(result: LabelingResult) -> str:
+def report(result: LabelingResult, found: Check | None = None, command: str = "") -> str:
     """Return the report of a labeled pool as one HTML page.
 
     Parameters
     ----------
     result : LabelingResult
-        The labels of a pool and the model that gave them. Thumbnails are read from the files of the pool; one that is gone
+        The labels of a pool and the model that gave them. Pictures are read from the files of the pool; one that is gone
         is shown blank.
+    found : Check, optional
+        Suspect labels and near-duplicates; found here if they are not given.
+    command : str, optional
+        What opens the labeling page on the same folders.
 
     Returns
     -------
     str
         HTML that loads nothing from elsewhere. Names of files and classes are escaped.
     """
-    rows = list(result.rows())
-    classes = result.model.classes
-    n_of = Counter(row.verdict for row in rows)
-    by_class: dict[str, list[Row]] = {name: [] for name in classes}
-    for row in rows:
-        if row.verdict != REJECTED:
-            by_class[row.label].append(row)
-    longest = max(n_of[REJECTED], *map(len, by_class.values()))
-    n_shown = max(6, min(MAX_OF_CLASS, MAX_IN_ALL // len(classes)))
-    n_labeled = result.model.note["labeled"]
-    sections = [_section(name, n_labeled[name], mine, longest, n_shown) for name, mine in by_class.items()]
-    return render(
+    return _report(result, check(result) if found is None else found, command)[0]
+
+
+def _report(result: LabelingResult, found: Check, command: str) -> tuple[str, dict[int, str]]:
+    chosen = select(result, found)
+    album = Album(chosen.shown())
+    hints = find_hints(album.measured)
+    page = _Page(album, hints)
+    rows, classes = chosen.pool, result.model.classes
+    n_of, n_labeled = Counter(row.verdict for row in rows), result.model.note["labeled"]
+    longest = max(n_of[REJECTED], *map(len, chosen.by_class.values()))
+    html = render(
         "labeling",
         title=f"{counted(len(rows), 'image')}, {counted(len(classes), 'class')}",
-        sections=sections,
+        command=printable(command),
+        script=open_script("photos"),
+        blank=BLANK,
+        sections=[
+            page.section(name, n_labeled[name], mine, longest, chosen.n_of_class)
+            for name, mine in chosen.by_class.items()
+        ],
         n_images=len(rows),
         n_labeled=sum(n_labeled.values()),
         n_known_outliers=result.n_outliers,
         n_of=n_of,
+        expected={kind: about(share) for kind, share in _expected(rows).items()},
         colors=COLORS,
         bar=_bar(n_of, len(rows)),
         outlier_bar=_bar(Counter({REJECTED: n_of[REJECTED]}), longest),
-        suggestions=[_picture(rows[i], _label_lines(rows[i])) for i in result.suggestions[:MAX_SUGGESTIONS]],
-        outliers=[_picture(row, _outlier_lines(row)) for row in _shown_outliers(rows)],
+        suggestions=[page.picture(row, _label_lines(row)) for row in chosen.suggestions],
+        outliers=[page.picture(row, _outlier_lines(row)) for row in chosen.rejected],
         skipped=list(result.skipped.values())[:MAX_SKIPPED],
         n_skipped=len(result.skipped),
-        **_reliability(result, rows),
+        **page.checks(result, found, chosen),
+        **_reliability(result, found, rows),
     )
+    return html, hints
 
 
-def _section(name: str, n_labeled: int, rows: list[Row], longest: int, n_shown: int) -> ClassSection:
-    rows.sort(key=lambda row: row.confidence)
-    n_of = Counter(row.verdict for row in rows)
-    return ClassSection(
-        name=printable(name),
-        n_labeled=n_labeled,
-        n_images=len(rows),
-        n_of=n_of,
-        mean_confidence=f"{np.mean([row.confidence for row in rows]):.0%}" if rows else "-",
-        bar=_bar(n_of, longest),
-        pictures=[_picture(row, _confidence_lines(row)) for row in rows[:n_shown]],
-    )
+class _Page:
+    """Pictures of rows, with what is said of each."""
+
+    def __init__(self, album: Album, hints: Mapping[int, str]):
+        self.album, self.hints = album, hints
+
+    def picture(self, row: Row, lines: Sequence[str]) -> Picture:
+        lines = [*lines, self.hints[row.index]] if row.index in self.hints else lines
+        said = [
+            f"{printable(row.label)} {row.probability:.1%} among the classes, then {printable(row.runner_up) or '-'}",
+            f"outlier probability {row.outlier_probability:.1%}",
+        ]
+        title = "\n".join([printable(as_text(row.path)), *(lines if row.verdict == GIVEN else said)])
+        return Picture(self.album.uri(row), COLORS[row.verdict], lines, printable(as_text(row.path.name)), title)
+
+    def section(self, name: str, n_labeled: int, rows: list[Row], longest: int, n_shown: int) -> ClassSection:
+        n_of = Counter(row.verdict for row in rows)
+        return ClassSection(
+            name=printable(name),
+            n_labeled=n_labeled,
+            n_images=len(rows),
+            n_of=n_of,
+            mean_confidence=f"{np.mean([row.confidence for row in rows]):.0%}" if rows else "-",
+            bar=_bar(n_of, longest),
+            pictures=[self.picture(row, _confidence_lines(row)) for row in rows[:n_shown]],
+        )
+
+    def checks(self, result: LabelingResult, found: Check, chosen: Selection) -> dict[str, Any]:
+        """What the page says of suspect labels, near-duplicates, hints and confusions."""
+        classes = result.model.classes
+        hinted = {row.index: row for row in chosen.shown() if row.index in self.hints}
+        return {
+            "suspects": [
+                self.picture(row, _suspect_lines(classes[s.label], predicted_name(s, result), s.label_probability))
+                for s, row in chosen.suspects
+            ],
+            "n_suspects": len(found.suspects),
+            "unchecked": [printable(classes[c]) for c in found.unchecked],
+            "groups": [
+                {
+                    "differ": len({name for row in group if (name := given_name(row.index, result))}) > 1,
+                    "pictures": [self.picture(row, _given_lines(row, given_name(row.index, result))) for row in group],
+                }
+                for group in chosen.groups
+            ],
+            "n_groups": len(found.near_duplicates),
+            "n_in_groups": sum(map(len, found.near_duplicates)),
+            "hinted": [self.picture(row, []) for row in hinted.values()],
+            "confusions": [
+                {
+                    "pair": [printable(name) for name in confusion.classes],
+                    "n": len(confusion.rows),
+                    "expected": max(1, round(confusion.expected)),
+                    "pictures": [self.picture(row, _label_lines(row)) for row in confusion.rows[:MAX_OF_CONFUSION]],
+                }
+                for confusion in chosen.confusions
+            ],
+        }
 
 
 def _bar(n_of: Counter[str], n: int) -> Shares:
     return [(n_of[kind] / n, color) for kind, color in COLORS.items() if n_of[kind]]
 
 
-def _shown_outliers(rows: Sequence[Row]) -> list[Row]:
-    """The rejected images, the least probable outlier first; where there are none, the likeliest outliers."""
-    by_probability = sorted(rows, key=lambda row: row.outlier_probability)
-    rejected = [row for row in by_probability if row.verdict == REJECTED]
-    return rejected[:MAX_OF_CLASS] or by_probability[: -MAX_SUGGESTIONS - 1 : -1]
-
-
-def _picture(row: Row, lines: Sequence[str]) -> Picture:
-    path, label = printable(as_text(row.path)), printable(row.label)
-    title = (
-        f"{path}\n{label} {row.probability:.1%} among the classes, then {printable(row.runner_up) or '-'}\n"
-        f"outlier probability {row.outlier_probability:.1%}"
-    )
-    return Picture(thumbnail(row), COLORS[row.verdict], lines, printable(as_text(row.path.name)), title)
+def _expected(rows: Sequence[Row]) -> dict[str, float]:
+    """The expected share of images that are what is said of them, by verdict."""
+    shares: dict[str, list[float]] = {}
+    for row in rows:
+        shares.setdefault(row.verdict, []).append(
+            row.outlier_probability if row.verdict == REJECTED else row.confidence
+        )
+    return {kind: float(np.mean(values)) for kind, values in shares.items()}
 
 
 def _confidence_lines(row: Row) -> list[str]:
@@ -143,24 +198,18 @@ def _outlier_lines(row: Row) -> list[str]:
     return [f"outlier {percent(row.outlier_probability)}", f"or {printable(row.label)}"]
 
 
-def percent(share: float) -> str:
-    """Return a share as text, rounded down: what is below a threshold is shown below it, and nothing is certain."""
-    return f"{int(100 * share)}%" if share < 0.99 else "> 99%"
+def _given_lines(row: Row, given: str) -> list[str]:
+    return [f"labeled {printable(given)}"] if given else _label_lines(row)[:1]
 
 
-def thumbnail(row: Row) -> str:
-    """Return a small JPEG as a data URI; a blank image where the file is gone or unreadable."""
-    try:
-        with row.open() as file:
-            image = images.thumbnail(file, "", side=THUMBNAIL)
-    except (SalaError, OSError):
-        return BLANK
-    return data_uri(image, "JPEG", quality=70, optimize=True)
+def _suspect_lines(label: str, predicted: str, probability: float) -> list[str]:
+    share = percent(probability) if probability >= 0.01 else "< 1%"
+    return [f"labeled {printable(label)}", f"looks like {printable(predicted)}", f"your label {share}"]
 
 
-def _reliability(result: LabelingResult, rows: Sequence[Row]) -> dict[str, Any]:
+def _reliability(result: LabelingResult, found: Check, rows: Sequence[Row]) -> dict[str, Any]:
     """What the page says of the probabilities."""
-    held_out, thresholds = result.held_out, result.thresholds
+    held_out, thresholds = found.held_out, result.thresholds
     confidences = {
         kind: (color, np.array([row.confidence for row in rows if row.verdict == kind], np.float32))
         for kind, color in COLORS.items()
@@ -169,7 +218,7 @@ def _reliability(result: LabelingResult, rows: Sequence[Row]) -> dict[str, Any]:
     bins = reliability_bins(held_out)
     return {
         "n_held_out": len(held_out.labels),
-        "n_right": int(_is_right(held_out).sum()),
+        "n_right": int(is_right(held_out).sum()),
         "rejection_obstacle": result.rejection_obstacle,
         "precision": f"{thresholds.precision:.0%}",
         "confident_from": f"{thresholds.confident:.0%}",
@@ -178,24 +227,3 @@ def _reliability(result: LabelingResult, rows: Sequence[Row]) -> dict[str, Any]:
         "inverse_temperature": f"{result.model.inverse_temperature:.1f}",
         "plot": plots.reliability(bins, confidences) if rows or bins else None,
     }
-
-
-def reliability_bins(held_out: HeldOut, n_bins: int = 5) -> list[tuple[float, float, float, float, int]]:
-    """Return (mean probability, share that is right, its 95 % Wilson interval, n) of bins of about equal size, 8 or more."""
-    p = held_out.probabilities.max(1, initial=0)
-    is_right = _is_right(held_out)
-    order = np.argsort(p, kind="stable")
-    parts = np.array_split(order, max(1, min(n_bins, len(p) // 8))) if len(p) else []
-    return [(float(p[i].mean()), float(is_right[i].mean()), *_interval(is_right[i]), len(i)) for i in parts]
-
-
-def _is_right(held_out: HeldOut) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    if not len(held_out.labels):
-        return np.zeros(0, bool)
-    is_right: np.ndarray[Any, np.dtype[np.bool_]] = held_out.probabilities.argmax(1) == held_out.labels
-    return is_right
-
-
-def _interval(is_right: np.ndarray[Any, np.dtype[np.bool_]]) -> tuple[float, float]:
-    interval = binomtest(int(is_right.sum()), len(is_right)).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)

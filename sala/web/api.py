@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,60 @@ def act(session: Session, body: Any, run_id: str) -> int:
     what = body.get("do") if isinstance(body, dict) else None
     if what is not None and body.get("run", run_id) != run_id:
         raise SalaError("`sala serve` was restarted, and its images may have other numbers now; reload the page")
-    if what == "label" and _are_numbers(body.get("items")) and _are_numbers([body.get("to")]):
-        return session.label(body["items"], body["to"])
-    if what == "add" and isinstance(body.get("name"), str):
-        return session.add_class(body["name"])
-    if what == "rename" and _are_numbers([body.get("class")]) and isinstance(body.get("name"), str):
-        return session.rename_class(body["class"], body["name"])
-    if what == "undo" and ("version" not in body or _are_numbers([body["version"]])):
-        return session.undo(body.get("version"))
+    if (
+        isinstance(what, str)
+        and what in CHANGES
+        and all(fits(body.get(name)) for name, fits in CHANGES[what][0].items())
+    ):
+        with session.numbered(body.get("numbering")):
+            return CHANGES[what][1](session, body)
     raise SalaError("the page makes no such request; reload the page")
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _are_numbers(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(v, int) and not isinstance(v, bool) for v in values)
+    return isinstance(values, list) and all(map(_is_number, values))
+
+
+def _are_parts(values: Any) -> bool:
+    """Whether these are [label, images] pairs."""
+    return isinstance(values, list) and all(
+        isinstance(part, list) and len(part) == 2 and _is_number(part[0]) and _are_numbers(part[1]) for part in values
+    )
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _may_be_number(value: Any) -> bool:
+    return value is None or _is_number(value)
+
+
+Change = tuple[dict[str, Callable[[Any], bool]], Callable[[Session, Any], int]]  # its fields, and what it does
+CHANGES: dict[str, Change] = {
+    "label": (
+        {"items": _are_numbers, "to": _is_number},
+        lambda session, body: session.label(body["items"], body["to"]),
+    ),
+    "labels": ({"parts": _are_parts}, lambda session, body: session.give([tuple(part) for part in body["parts"]])),
+    "add": ({"name": _is_text}, lambda session, body: session.add_class(body["name"])),
+    "rename": (
+        {"class": _is_number, "name": _is_text},
+        lambda session, body: session.rename_class(body["class"], body["name"]),
+    ),
+    "merge": (
+        {"class": _is_number, "into": _is_number},
+        lambda session, body: session.merge_class(body["class"], body["into"]),
+    ),
+    "delete": ({"class": _is_number}, lambda session, body: session.delete_class(body["class"])),
+    "order": ({"classes": _are_numbers}, lambda session, body: session.order_classes(body["classes"])),
+    "undo": ({"version": _may_be_number}, lambda session, body: session.undo(body.get("version"))),
+    "redo": ({}, lambda session, body: session.redo()),
+}
 
 
 def describe_items(session: Session, title: str, run_id: str) -> dict[str, Any]:
@@ -77,6 +119,7 @@ def describe(session: Session, shown: Snapshot, run_id: str) -> dict[str, Any]:
         "run": run_id,
         "version": shown.version,
         "classes": list(shown.names),
+        "numbering": shown.numbering,
         "given": shown.given.tolist(),
         "label": np.where(shown.given == OUTLIER, UNLABELED, shown.label).tolist(),
         "runner_up": shown.runner_up.tolist(),
@@ -91,6 +134,7 @@ def describe(session: Session, shown: Snapshot, run_id: str) -> dict[str, Any]:
         "checked": shown.n_checked,
         "agreed": shown.n_agreed,
         "undo": shown.n_undo,
+        "redo": shown.n_redo,
         "fit_seconds": round(shown.fit_seconds, 3),
         "confidence_threshold": shown.thresholds.confident,
         "rejection_obstacle": shown.result.rejection_obstacle if shown.result else "",

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from importlib import resources
 from typing import Any, TypeVar
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, current_time, sleep, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -25,13 +25,20 @@ from starlette.routing import Route
 
 from sala.errors import SalaError
 from sala.web.api import StateAnswer, act, describe_items, describe_map, to_json
+from sala.web.checks import Checks
+from sala.web.details import LazyDetails
 from sala.web.downloads import DOWNLOADS, STATE
+from sala.web.groups import LazyGroups
 from sala.web.journal import NotSavedError
 from sala.web.security import Guard, Refusal, Security
 from sala.web.session import Session
 from sala.web.thumbnails import FULL, THUMB, LazyMap, Pictures
 
 T = TypeVar("T")
+FOLLOW_SECONDS, FOLLOW_STEP_SECONDS = (
+    20.0,
+    0.1,
+)  # how long a page waits for changes of others, how often they are looked for
 JSON = "application/json"
 KINDS = {
     "html": "text/html; charset=utf-8",
@@ -47,10 +54,13 @@ class Page:
     def __init__(self, session: Session, title: str = "pool", *, compress: bool = False):
         self.session, self.title, self.compress = session, title, compress
         self.run_id = secrets.token_hex(4)  # image numbers hold for this run: so do their addresses, and changes
-        self.pictures, self.map = Pictures(session), LazyMap(session)
+        self.pictures, self.map, self.details = Pictures(session), LazyMap(session), LazyDetails(session)
+        self.groups = LazyGroups(session, self.details)
+        self.checks = Checks(session)
         self._state, self._static = StateAnswer(session, self.run_id), static_files()
         # Each kind of work has threads of its own, so that no fit and no slow image keeps a correction waiting.
         self._saving, self._fitting, self._mapping, self._decoding = map(CapacityLimiter, (8, 1, 1, 4))
+        self.is_ending = False  # who waits for changes is answered then
         self._downloading = CapacityLimiter(2)  # those that wait for a turn cost no memory, and do not delay the end
 
     def app(self, guard: Guard) -> Security:
@@ -65,7 +75,12 @@ class Page:
             *(Route(path, self._get_static) for path in self._static),
             Route("/api/items", self._get_items),
             Route("/api/state", self._get_state),
+            Route("/api/changes", self._get_changes),
             Route("/api/map", self._get_map),
+            Route("/api/dates", partial(self._get_detail, self.details.dates)),
+            Route("/api/disagreement", partial(self._get_detail, self.details.disagreements)),
+            Route("/api/groups", partial(self._get_detail, self.groups.describe)),
+            Route("/api/check", partial(self._get_detail, self.checks.describe)),
             Route("/api/act", self._post_act, methods=["POST"]),
             Route("/thumb/{number}", partial(self._get_picture, THUMB)),
             Route("/image/{number}", partial(self._get_picture, FULL)),
@@ -81,8 +96,18 @@ class Page:
     async def _get_state(self, request: Request) -> Response:
         return await self._answer(request, await in_thread(self._fitting, self._state.content), JSON)
 
+    async def _get_changes(self, request: Request) -> Response:
+        """Answer as soon as the state is another than version `after`, or after a while: so pages follow each other."""
+        after, until = request.query_params.get("after"), current_time() + FOLLOW_SECONDS
+        while str(self.session.version) == after and not self.is_ending and current_time() < until:
+            await sleep(FOLLOW_STEP_SECONDS)
+        return Response(to_json({"run": self.run_id, "version": self.session.version}), media_type=JSON)
+
     async def _get_map(self, request: Request) -> Response:
         return await self._answer(request, to_json(describe_map(await in_thread(self._mapping, self.map.points))), JSON)
+
+    async def _get_detail(self, describe: Callable[[], dict[str, Any]], request: Request) -> Response:
+        return await self._answer(request, to_json(await in_thread(self._mapping, describe)), JSON)
 
     async def _post_act(self, request: Request) -> Response:
         """Answer once the change is on disk. Its effect on the labels is `/api/state`, of which one serves several changes."""

@@ -2,12 +2,18 @@
 
     {"kind": "sala-labels", "format": 2}                                                   the first line
     {"do": "label", "items": ["pool/a.jpg"], "to": "folder/owl", "checked": 1, "agreed": 0}
+    {"do": "labels", "parts": [{"items": ["pool/a.jpg"], "to": "folder/owl"}, ...], "checked": 1, "agreed": 0}
     {"do": "add", "name": "owl"}
     {"do": "rename", "class": "added/0", "name": "barn owl"}
+    {"do": "merge", "class": "added/0", "into": "folder/owl"}
+    {"do": "delete", "class": "added/0"}
+    {"do": "order", "classes": ["added/0", "folder/owl"]}
     {"do": "undo"}
+    {"do": "redo"}
 
 A class is `folder/NAME`, of a class folder or a labels file, or `added/K` for the class of the K-th `add` in force. A label
-may also be `outlier` or `clear`. An image is `pool/PATH`, `labeled/PATH` or `outliers/PATH`.
+may also be `outlier` or `clear`. An image is `pool/PATH`, `labeled/PATH` or `outliers/PATH`. Each line is one change:
+one `undo` takes it back, one `redo` makes it again.
 """
 
 from __future__ import annotations
@@ -15,7 +21,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from sala.labeling.folders import OUTLIER_NAME
@@ -44,8 +49,10 @@ def parsed(line: bytes) -> Event:
     for name, fits in fields.items():
         if not fits(event[name]):
             raise ValueError(f"{name!r} of {what!r} has a value that sala does not write")
-    if what == "label" and not event["agreed"] <= event["checked"] <= len(event["items"]):
+    if what in ("label", "labels") and not event["agreed"] <= event["checked"] <= n_items(event):
         raise ValueError("it counts more predictions than images")
+    if what == "merge" and event["class"] == event["into"]:
+        raise ValueError("a class cannot be merged with itself")
     return event
 
 
@@ -96,41 +103,37 @@ def is_count(value: Any) -> bool:
     return type(value) is int and value >= 0  # a bool is no count
 
 
+def are_parts(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(map(_is_part, value))
+
+
+def _is_part(value: Any) -> bool:
+    has_both = isinstance(value, dict) and value.keys() == {"items", "to"}
+    return has_both and are_keys(value["items"]) and is_target(value["to"])
+
+
+def are_classes(value: Any) -> bool:
+    is_list = isinstance(value, list) and 0 < len(value) <= 2 * MAX_CLASSES and all(map(is_class, value))
+    return is_list and len(set(value)) == len(value)
+
+
+def parts_of(event: Event) -> list[Event]:
+    """Return the images and the label of each part of a `label` or `labels`."""
+    return [event] if event["do"] == "label" else event["parts"]
+
+
+def n_items(event: Event) -> int:
+    return sum(len(part["items"]) for part in parts_of(event))
+
+
 FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
     "label": {"items": are_keys, "to": is_target, "checked": is_count, "agreed": is_count},
+    "labels": {"parts": are_parts, "checked": is_count, "agreed": is_count},
     "add": {"name": is_name},
     "rename": {"class": is_class, "name": is_name},
+    "merge": {"class": is_class, "into": is_class},
+    "delete": {"class": is_class},
+    "order": {"classes": are_classes},
     "undo": {},
+    "redo": {},
 }
-
-
-@dataclass
-class InForce:
-    """The events in force, oldest first, each with the session version that it led to. An undo removes the last."""
-
-    events: list[Event] = field(default_factory=list)
-    versions: list[int] = field(default_factory=list)
-    n_added: int = 0
-
-    def take(self, event: Event, version: int = 0) -> None:
-        """Apply an event. ValueError where it cannot follow those before it."""
-        self.check(event)
-        if event["do"] == "undo":
-            self.versions.pop()
-            self.n_added -= self.events.pop()["do"] == "add"
-            return
-        self.events.append(event)
-        self.versions.append(version)
-        self.n_added += event["do"] == "add"
-
-    def check(self, event: Event) -> None:
-        what = event["do"]
-        if what == "undo" and not self.events:
-            raise ValueError("there is nothing to undo")
-        if what == "add" and self.n_added >= MAX_CLASSES:
-            raise ValueError(f"there are at most {MAX_CLASSES} classes")
-        if what != "undo" and len(self.events) >= MAX_EVENTS:
-            raise ValueError(f"there are at most {MAX_EVENTS:,} changes")
-        kind, _, number = str(event.get("to") or event.get("class") or "").partition("/")
-        if kind == "added" and int(number) >= self.n_added:
-            raise ValueError("it names a class that was not added before")

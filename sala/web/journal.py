@@ -18,7 +18,8 @@ from sala.cache import cache_folder
 from sala.errors import SalaError
 from sala.locks import is_same_file
 from sala.text import printable
-from sala.web.events import FORMAT, HEADER, MAX_LINE, Event, InForce, encoded
+from sala.web.events import FORMAT, HEADER, MAX_LINE, Event, encoded
+from sala.web.in_force import InForce
 from sala.web.state_format import FIRST_LINES, check_readable, format_of, parsed_as, replace_old, sync_folder, write_new
 from sala.web.state_lock import hold_path, lock_file
 
@@ -30,7 +31,7 @@ class NotSavedError(SalaError):
 
 
 class Journal:
-    """The events of a state file, for one process and one thread at a time. `events` were in force on opening."""
+    """The events of a state file, for one process and one thread at a time. `in_force` is what they came to on opening."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -41,7 +42,7 @@ class Journal:
             opened.enter_context(hold_path(path))
             is_new = not os.path.exists(path)
             self._open(opened)
-            self.events = self._read()
+            self.in_force = self._read()
             if self._format != FORMAT:  # the old file stays locked
                 replace_old(path, self._all(), bytes(self._content))
                 self._open(opened)
@@ -55,6 +56,11 @@ class Journal:
     def content(self) -> bytes:
         """The header and every confirmed event: a state that can be opened again."""
         return bytes(self._content)
+
+    @property
+    def events(self) -> list[Event]:
+        """The changes in force on opening."""
+        return self.in_force.events
 
     def append(self, event: Event) -> None:
         """Write one line and wait until it is on disk, in the file that the path leads to."""
@@ -154,8 +160,8 @@ class Journal:
             file.seek(0)
             return file.read()
 
-    def _read(self) -> list[Event]:
-        """Return the events in force. A last line that was cut short is dropped, from the file too."""
+    def _read(self) -> InForce:
+        """Return what is in force. A last line that was cut short is dropped, from the file too."""
         in_force, cut = InForce(), b""
         with open(self._fd, "rb", closefd=False) as file:
             for number in count(1):
@@ -170,7 +176,7 @@ class Journal:
             raise SalaError(f"{self._name} is not a state that sala wrote; choose another --state")
         if cut and self._format == FORMAT:
             os.ftruncate(self._fd, len(self._content))
-        return in_force.events
+        return in_force
 
     def _take(self, line: bytes, number: int, in_force: InForce) -> None:
         try:

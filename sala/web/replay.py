@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sala.labeling.project import OUTLIER, Project
-from sala.web.events import Event
+from sala.labeling.project import OUTLIER, UNLABELED, Project
+from sala.web.events import Event, parts_of
 
 CLEAR = -3  # in place of a class: the label that the image came with
 Ints = NDArray[np.int64]
@@ -18,15 +19,28 @@ Ints = NDArray[np.int64]
 
 @dataclass
 class State:
-    """The classes and the given labels at one version."""
+    """The classes and the given labels at one version.
 
-    called: list[str]  # as folders and changes have it: two may be called the same
-    given: Ints  # [n]: a class, OUTLIER or UNLABELED
+    A class keeps its place in `every` for ever; `shown` are those that are neither merged nor deleted, in the user's order,
+    and their places there are the classes of `names` and `given`. What was said of an image stays in `said`, whatever became
+    of its class.
+    """
+
+    every: list[str]  # as folders and changes have it: two may be called the same
+    shown: list[int]
+    goes_to: list[
+        int
+    ]  # for each of `every`: itself, the class that it was merged into, or UNLABELED where it was deleted
+    said: Ints  # [n]: one of `every`, OUTLIER or UNLABELED
     n_checked: int = 0  # images that had a prediction when the user labeled them
     n_agreed: int = 0  # of these, the prediction was the user's label
     n_lost: int = 0  # labels of images or classes that are no longer there
 
     @property
+    def called(self) -> list[str]:
+        return [self.every[c] for c in self.shown]
+
+    @cached_property
     def names(self) -> list[str]:
         """One for each class, all different: a folder may be made later with the name of a class that was added or renamed."""
         found: dict[str, None] = {}
@@ -34,6 +48,13 @@ class State:
             numbered = (f"{name} ({n})" for n in count(2))
             found[name if name not in found else next(other for other in numbered if other not in found)] = None
         return list(found)
+
+    @cached_property
+    def given(self) -> Ints:  # [n]
+        """A class, OUTLIER or UNLABELED. An image of a merged class has the other's label, of a deleted one none."""
+        place = {c: i for i, c in enumerate(self.shown)}
+        now = [place.get(c, UNLABELED) for c in self.goes_to]
+        return np.array([*now, OUTLIER, UNLABELED], np.int64)[self.said]  # said -2 and -1 are the last two
 
 
 class Replay:
@@ -51,44 +72,68 @@ class Replay:
 
     def state(self, events: Iterable[Event]) -> State:
         """Return the state after all events."""
-        state = State(list(self._classes), self._given.copy())
+        each = range(len(self._classes))
+        state = State(list(self._classes), list(each), list(each), self._given.copy())
         for event in events:
             self._apply(state, event)
         return state
 
     def after(self, state: State, event: Event) -> State:
         """Return the state after one more event; the given one is not changed."""
-        state = replace(state, called=list(state.called), given=state.given.copy())
+        state = replace(
+            state, every=[*state.every], shown=[*state.shown], goes_to=[*state.goes_to], said=state.said.copy()
+        )
         self._apply(state, event)
         return state
 
-    def class_id(self, number: int) -> str:
+    def class_id(self, state: State, number: int) -> str:
         """Return the name of a class in events: a folder's name, since folders may come between; an added class's order."""
         if number < 0:
             return {OUTLIER: "outlier", CLEAR: "clear"}[number]
-        n = len(self._classes)
-        return f"folder/{self._classes[number]}" if number < n else f"added/{number - n}"
+        c, n = state.shown[number], len(self._classes)
+        return f"folder/{self._classes[c]}" if c < n else f"added/{c - n}"
 
     def _apply(self, state: State, event: Event) -> None:
-        if event["do"] == "add":
-            state.called.append(event["name"])
-        elif event["do"] == "rename":
-            number = self._class_number(event["class"])
-            if number is not None:
-                state.called[number] = event["name"]
+        if event["do"] in ("label", "labels"):
+            self._apply_labels(state, event)
+        elif event["do"] == "add":
+            state.shown.append(len(state.every))
+            state.goes_to.append(len(state.every))
+            state.every.append(event["name"])
+        elif event["do"] == "order":
+            numbers = [self._class_number(name) for name in event["classes"]]
+            first = [c for c in numbers if c in state.shown]
+            state.shown[:] = [*first, *(c for c in state.shown if c not in first)]
         else:
-            self._apply_label(state, event, self._class_number(event["to"]))
+            self._change_class(state, event)
+
+    def _change_class(self, state: State, event: Event) -> None:
+        """Rename, merge or delete; what names a class that is not there, or no more, is passed over."""
+        number = self._class_number(event["class"])
+        if number is None:
+            return
+        if event["do"] == "rename":
+            state.every[number] = event["name"]
+            return
+        into = self._class_number(event["into"]) if event["do"] == "merge" else UNLABELED
+        if number in state.shown and (into == UNLABELED or into in state.shown):
+            state.shown.remove(number)
+            state.goes_to[:] = [into if c == number else c for c in state.goes_to]
 
     def _class_number(self, class_id: str) -> int | None:
-        """Return a class's number; None for a folder that is gone."""
+        """Return a class's place in `every`; None for a folder that is gone."""
         kind, _, number = class_id.partition("/")
         return len(self._classes) + int(number) if kind == "added" else self._number.get(class_id)
 
-    def _apply_label(self, state: State, event: Event, to: int | None) -> None:
-        rows = [self._index[key] for key in event["items"] if key in self._index]
-        state.n_lost += len(event["items"]) - len(rows) if to is not None else len(event["items"])
-        rows = [copy for i in rows for copy in self._same.get(i, (i,))]  # images of one content have one label
+    def _apply_labels(self, state: State, event: Event) -> None:
         state.n_checked += event["checked"]
         state.n_agreed += event["agreed"]
+        for part in parts_of(event):
+            self._apply_label(state, part["items"], self._class_number(part["to"]))
+
+    def _apply_label(self, state: State, keys: list[str], to: int | None) -> None:
+        rows = [self._index[key] for key in keys if key in self._index]
+        state.n_lost += len(keys) - len(rows) if to is not None else len(keys)
+        rows = [copy for i in rows for copy in self._same.get(i, (i,))]  # images of one content have one label
         if to is not None:
-            state.given[rows] = self._given[rows] if to == CLEAR else to
+            state.said[rows] = self._given[rows] if to == CLEAR else to

@@ -78,6 +78,7 @@ class PageServer:
 
     def stop(self) -> None:
         """End `run`, from any thread or signal handler, as often as one likes."""
+        self.page.is_ending = True
         self._server.should_exit = True
 
     def close(self) -> None:
@@ -85,7 +86,8 @@ class PageServer:
         self._socket.close()
 
     def rest(self) -> None:
-        """Wait for the fit and the map under way, and start no other: PyTorch aborts a process that ends meanwhile."""
+        """Wait for fit, map and search under way, and start no other: PyTorch aborts a process that ends meanwhile."""
+        self.page.checks.rest()  # first: a search asks for a fit
         self.session.rest()
         self.page.map.rest()
 

@@ -2,7 +2,8 @@
 
     session = Session(embed_project(project, encoder), Journal(path))   # takes up where the journal ends
     session.label([17, 18], to=2)                            # or OUTLIER, or CLEAR; on disk when it returns
-    session.undo();  session.add_class("owl");  session.rename_class(2, "barn owl")
+    session.undo();  session.redo()
+    session.add_class("owl");  session.rename_class(2, "barn owl");  session.merge_class(2, into=0)
     session.snapshot()                                       # labels of all images; fitted anew if something has changed
 
 The state is the journal, replayed: there is nothing else to save. Any thread may call any method. A change returns
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sala.errors import SalaError
@@ -23,7 +25,7 @@ from sala.labeling.folders import checked_class
 from sala.labeling.label import LabelingResult, classify, no_predictions
 from sala.labeling.predictions import Predictions
 from sala.labeling.project import OUTLIER, UNLABELED
-from sala.web.events import MAX_CLASSES, MAX_NAME, Event, InForce, encoded, is_name, parsed
+from sala.web.events import MAX_CLASSES, MAX_NAME, Event, encoded, is_name, parsed
 from sala.web.journal import Journal
 from sala.web.replay import CLEAR, Replay, State
 
@@ -39,8 +41,10 @@ class Snapshot(Predictions):
     estimated_accuracy: float  # of the pool as it stands
     n_checked: int
     n_agreed: int
-    n_undo: int
+    n_undo: int  # changes that can be undone
+    n_redo: int  # and made again
     fit_seconds: float
+    numbering: int  # the version from which on the classes have these numbers
 
 
 class Session:
@@ -51,13 +55,11 @@ class Session:
         self.history: list[dict[str, float]] = []  # of this process: what each fit said of the pool
         self.journal = journal
         self._replay = Replay(self.project)
-        self._change, self._fit = threading.Lock(), threading.Lock()
+        self._change, self._fit = threading.RLock(), threading.Lock()
         self._fitter = ThreadPoolExecutor(1)  # one thread for all fits: the C library keeps what each thread has freed
-        self._in_force = InForce()
-        for event in journal.events:
-            self._in_force.take(event)
+        self._in_force = journal.in_force
         self._state = self._replay.state(self._in_force.events)
-        self._version = 0
+        self._version = self._numbering = 0  # of the state, and of the last change that gave classes other numbers
         self._snapshot: Snapshot | None = None
 
     @property
@@ -77,19 +79,38 @@ class Session:
         """All confirmed changes, as a state file has them."""
         return self.journal.content
 
+    @property
+    def version(self) -> int:
+        return self._version
+
+    @contextmanager
+    def numbered(self, numbering: int | None) -> Iterator[None]:
+        """Allow changes whose class numbers are of that `Snapshot.numbering`; SalaError where a class has another by now."""
+        with self._change:
+            if numbering is not None and numbering != self._numbering:
+                raise SalaError("the classes were changed in another tab meanwhile; look again, and repeat this")
+            yield
+
     def label(self, items: Sequence[int], to: int) -> int:
         """Give images a class, or say that they are of none, or take back what was said."""
+        return self.give([(to, items)])
+
+    def give(self, parts: Sequence[tuple[int, Sequence[int]]]) -> int:
+        """Give several labels, each to its images, in one change."""
         with self._change:
-            n_classes = len(self._state.names)
-            if not items or any(not 0 <= i < len(self.project.items) for i in items):
-                raise SalaError(f"images are 0 .. {len(self.project.items) - 1}; reload the page")
-            if not (0 <= to < n_classes or to in (OUTLIER, CLEAR)):
-                raise SalaError(f"classes are 0 .. {n_classes - 1}; got {to}; reload the page")
-            items = list(dict.fromkeys(items))  # each once: it is judged once
-            checked = self._checked(items)
-            keys = [self.project.items[i].key for i in items]
-            event = {"do": "label", "items": keys, "to": self._replay.class_id(to), "checked": len(checked)}
-            return self._record(event | {"agreed": sum(was == to for was in checked)})
+            if not parts:
+                raise SalaError("no image is named; reload the page")
+            for to, items in parts:
+                self._check_label(items, to)
+            parts = [(to, list(dict.fromkeys(items))) for to, items in parts]  # each once: it is judged once
+            judged = [(was, to) for to, items in parts for was in self._checked(items)]
+            counts = {"checked": len(judged), "agreed": sum(was == to for was, to in judged)}
+            named = [
+                {"items": [self.project.items[i].key for i in items], "to": self._class_id(to)} for to, items in parts
+            ]
+            return self._record(
+                {"do": "label", **named[0], **counts} if len(named) == 1 else {"do": "labels", "parts": named, **counts}
+            )
 
     def add_class(self, name: str) -> int:
         with self._change:
@@ -99,12 +120,31 @@ class Session:
 
     def rename_class(self, number: int, name: str) -> int:
         with self._change:
-            if not 0 <= number < len(self._state.names):
-                raise SalaError(f"classes are 0 .. {len(self._state.names) - 1}; got {number}; reload the page")
+            self._check_class(number)
             others = [other for i, other in enumerate(self._state.names) if i != number]
-            return self._record(
-                {"do": "rename", "class": self._replay.class_id(number), "name": checked_name(name, others)}
-            )
+            return self._record({"do": "rename", "class": self._class_id(number), "name": checked_name(name, others)})
+
+    def merge_class(self, number: int, into: int) -> int:
+        """Make two classes one: every label of the first becomes one of the second."""
+        with self._change:
+            self._check_class(number)
+            self._check_class(into)
+            if number == into:
+                raise SalaError("a class cannot be merged with itself; choose another")
+            return self._record({"do": "merge", "class": self._class_id(number), "into": self._class_id(into)})
+
+    def delete_class(self, number: int) -> int:
+        """Remove a class; its images have no label then."""
+        with self._change:
+            self._check_class(number)
+            return self._record({"do": "delete", "class": self._class_id(number)})
+
+    def order_classes(self, numbers: Sequence[int]) -> int:
+        """Put the classes in another order, in which keys and lists have them."""
+        with self._change:
+            if sorted(numbers) != list(range(len(self._state.names))):
+                raise SalaError(f"an order names each of the {len(self._state.names)} classes once; reload the page")
+            return self._record({"do": "order", "classes": [self._class_id(number) for number in numbers]})
 
     def undo(self, version: int | None = None) -> int:
         """Take back the last change; only the one that led to `version`, if that is given."""
@@ -117,13 +157,21 @@ class Session:
                 )
             return self._record({"do": "undo"})
 
+    def redo(self) -> int:
+        """Make the change again that was undone last. A new change forgets what was undone."""
+        with self._change:
+            if not self._in_force.undone:
+                raise SalaError("there is nothing to redo")
+            return self._record({"do": "redo"})
+
     def snapshot(self) -> Snapshot:
         """Of the newest version. Where several threads wait for a fit, one fit serves them all."""
         with self._fit:
             with self._change:
-                version, state, n_undo = self._version, self._state, self.n_events
+                version, state = self._version, self._state
+                counts = self.n_events, len(self._in_force.undone), self._numbering
             if self._snapshot is None or self._snapshot.version != version:
-                self._snapshot = self._fitter.submit(self._fitted, version, state, n_undo).result()
+                self._snapshot = self._fitter.submit(self._fitted, version, state, *counts).result()
                 self.history = [*self.history[-199:], self._summary(self._snapshot)]
             return self._snapshot
 
@@ -151,11 +199,27 @@ class Session:
         self.journal.append(event)  # first: what fails here has not happened
         self._version += 1
         self._in_force.take(event, self._version)
+        before = self._state.shown
         if event["do"] == "undo":
             self._state = self._replay.state(self._in_force.events)
         else:
-            self._state = self._replay.after(self._state, event)
+            self._state = self._replay.after(self._state, self._in_force.events[-1])
+        if self._state.shown[: len(before)] != before:  # a class that is added behind them changes none
+            self._numbering = self._version
         return self._version
+
+    def _class_id(self, number: int) -> str:
+        return self._replay.class_id(self._state, number)
+
+    def _check_class(self, number: int) -> None:
+        if not 0 <= number < len(self._state.names):
+            raise SalaError(f"classes are 0 .. {len(self._state.names) - 1}; got {number}; reload the page")
+
+    def _check_label(self, items: Sequence[int], to: int) -> None:
+        if not items or any(not 0 <= i < len(self.project.items) for i in items):
+            raise SalaError(f"images are 0 .. {len(self.project.items) - 1}; reload the page")
+        if to not in (OUTLIER, CLEAR):
+            self._check_class(to)
 
     def _checked(self, items: Sequence[int]) -> list[int]:
         """The predictions that the user has now judged, of images that had no label."""
@@ -165,7 +229,7 @@ class Session:
         said = shown.most_probable()  # as the page shows it
         return [int(said[i]) for i in items if self._state.given[i] == UNLABELED and said[i] != UNLABELED]
 
-    def _fitted(self, version: int, state: State, n_undo: int) -> Snapshot:
+    def _fitted(self, version: int, state: State, n_undo: int, n_redo: int, numbering: int) -> Snapshot:
         begun = time.perf_counter()
         result, names, given = None, tuple(state.names), state.given
         if (given >= 0).any():
@@ -183,6 +247,8 @@ class Session:
             n_checked=state.n_checked,
             n_agreed=state.n_agreed,
             n_undo=n_undo,
+            n_redo=n_redo,
+            numbering=numbering,
             fit_seconds=seconds,
         )
 

@@ -21,8 +21,8 @@ def browser_opened() -> Iterator[Any]:
 
 
 @contextmanager
-def opened(browser: Any, folders: tuple[Path, Path], **options: Any) -> Iterator[Any]:
-    """Open the page; whatever it complains of on its console is a failure."""
+def opened(browser: Any, folders: tuple[Path, Path], view: str = "#all", **options: Any) -> Iterator[Any]:
+    """Open the page at a view; whatever it complains of on its console is a failure."""
     with running(open_session(folders)) as server:
         complaints: list[str] = []
         size = {"width": 1300, "height": 800}
@@ -33,7 +33,8 @@ def opened(browser: Any, folders: tuple[Path, Path], **options: Any) -> Iterator
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
         page.session = server.session  # type: ignore[attr-defined]
-        page.goto(server.address)
+        page.address = server.address  # type: ignore[attr-defined]
+        page.goto(server.address + view)
         page.wait_for_selector("body[data-ready]")
         yield page
         assert not [text for text in complaints if "Failed to load resource" not in text]  # what a test asks for

@@ -19,6 +19,7 @@ from sala.labeling.label import label_folder
 from sala.labeling.places import Places
 from sala.labeling.predictions import REJECTED, Row
 from sala.labeling.project import open_project
+from sala.labeling.report import report
 from sala.web.downloads import to_coco, to_csv, to_label_studio, to_label_studio_config, to_model, to_report
 from sala.web.journal import Journal
 from sala.web.session import OUTLIER, Session
@@ -191,7 +192,9 @@ def test_the_page_has_the_other_exports_too(folders: tuple[Path, Path], tmp_path
         assert b"".join(to_label_studio(session)) == (tmp_path / "out" / "label-studio.json").read_bytes()
         assert b"".join(to_label_studio_config(session)) == (tmp_path / "out" / "label-studio.xml").read_bytes()
         assert b"".join(to_coco(session)) == (tmp_path / "out" / "coco.json").read_bytes()
-        assert b"".join(to_report(session)) == (tmp_path / "out" / "report.html").read_bytes()
+        command = f"sala serve {folders[0]} {folders[1]} --encoder color"  # the page itself needs none
+        assert report(session.result(), command=command) == (tmp_path / "out" / "report.html").read_text("utf-8")
+        assert b"".join(to_report(session)).decode() == report(session.result())
 
 
 def test_the_old_name_of_the_option_still_works(folders: tuple[Path, Path], outliers: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_label_writes_a_row_for_each_image_of_the_pool(folders: tuple[Path, Path
     assert all(row["runner_up"] in {"red", "green", "blue"} - {row["label"]} for row in rows)
     assert {row["used_for_refinement"] for row in rows} <= {"true", "false"}
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        "labels.csv", "model.safetensors", "report.html", "skipped.csv"
+        "check.csv", "labels.csv", "model.safetensors", "report.html", "skipped.csv"
     ]  # fmt: skip
     assert re.search(r"green +1 +\d+ +\d+", result.stdout) and "labels.csv" in result.stdout
 
@@ -130,7 +130,7 @@ def test_a_label_is_confident_from_the_precision_on() -> None:
 def test_the_report_bounds_its_pictures_and_says_how_many_are_missing(
     folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sala.labeling.report.MAX_IN_ALL", 3)
+    monkeypatch.setattr("sala.labeling.selection.MAX_IN_ALL", 3)
     sala("label", *folders, "--out", tmp_path / "out", "--encoder", "color")
     assert "Not shown: 4 more" in (tmp_path / "out" / "report.html").read_text()
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from sala.labeling.export import FORMATS, path_cell, text_cell
+from sala.templates.scripts import open_script
 from tests.helpers.painted import RED, folders_painted, labels, paint, sala  # noqa: F401  (fixture)
 
 ODD_NAMES = ["it's \"quoted\".png", "two  spaces .png", "line\nbreak.png", "return\r.png", "a,b;c.png", "=1+2.png", "@cmd.png",
@@ -94,13 +95,16 @@ class Tags(HTMLParser):
         self.text += data
 
 
-def test_the_report_is_one_file_that_runs_nothing(odd: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_report_is_one_file_that_runs_its_own_script_alone(odd: tuple[Path, Path], tmp_path: Path) -> None:
     (odd[1] / "<b>broken<b>.png").touch()
     sala("label", *odd, "--out", tmp_path / "out", "--encoder", "color")
     parser = Tags()
     parser.feed((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
     kinds = Counter(tag for tag, _ in parser.tags)
-    assert not kinds.keys() & {"script", "iframe", "link", "b", "object"}
+    assert not kinds.keys() & {"iframe", "link", "b", "object"}
+    (policy,) = [attributes["content"] or "" for _, attributes in parser.tags if "http-equiv" in attributes]
+    assert kinds["script"] == 1 and policy == open_script("photos").policy
+    assert "default-src 'none'" in policy and "script-src 'sha256-" in policy
     assert not [name for _, attributes in parser.tags for name in attributes if name.startswith("on")]
     sources = [attributes["src"] or "" for tag, attributes in parser.tags if tag == "img"]
     assert len(sources) >= 30 and all(source.startswith("data:image/") for source in sources)

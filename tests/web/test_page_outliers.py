@@ -14,16 +14,20 @@ from tests.helpers.pages import row_of
 pytestmark = pytest.mark.slow
 
 
-def test_possible_outliers_are_listed_below_outliers(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_possible_outliers_are_listed_first_and_counted(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sala.labeling.predictions.rejection_threshold", lambda *_: 2.0)  # nothing is rejected
     page.session.label([row_of(page.session, "green-3.png")], to=OUTLIER)
     page.reload()
     page.wait_for_selector("body[data-ready]")
     page.click('[data-view="outliers"]')
     names = page.locator(".tile img").evaluate_all("all => all.map((one) => one.alt)")
-    assert names[0] == "green-3.png" and sorted(names) == [f"green-{i}.png" for i in range(10)]
-    assert page.locator("h3 small").all_inner_texts() == ["1", "9"]
-    assert page.inner_text('[data-view="outliers"] small') == "1"
+    assert names[-1] == "green-3.png" and sorted(names) == [f"green-{i}.png" for i in range(10)]
+    probability = page.session.snapshot().outlier_probability
+    of_possible = [round(float(probability[row_of(page.session, name)]), 4) for name in names[:-1]]
+    assert of_possible == sorted(of_possible)  # the borderline first
+    assert [text.split(" ")[0] for text in page.locator("h3 small").all_inner_texts()] == ["9", "1"]
+    assert page.inner_text('[data-view="outliers"] small') == "10"
+    assert page.inner_text(f'.class[data-class="{OUTLIER}"] .count') == "10"
 
 
 def test_enter_confirms_a_possible_outlier_and_the_next_is_in_sight(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +37,7 @@ def test_enter_confirms_a_possible_outlier_and_the_next_is_in_sight(page: Any, m
     page.reload()
     page.wait_for_selector("body[data-ready]")
     page.click('[data-view="outliers"]')
-    assert page.locator("h3 small").all_inner_texts() == ["1", "9", "1"]
+    assert [text.split(" ")[0] for text in page.locator("h3 small").all_inner_texts()] == ["9", "1", "1"]
     assert page.locator(".tile").last.get_attribute("id") == "image0"
     perhaps = page.locator(".tile:not(.given)").first
     assert perhaps.locator("b").inner_text() == "Outlier?"
@@ -71,6 +75,7 @@ def test_what_is_more_probably_an_outlier_is_not_confirmed_as_a_class(
     ]
     for version, (view, i, gesture, said) in enumerate(steps, 2):
         page.click(f'[data-view="{view}"]')
+        page.evaluate("document.querySelector('#scroller').scrollTop = " + ("1e6" if said == "Outlier" else "0"))
         assert said in page.inner_text(f"#image{i} b")
         page.click(f"#image{i}")
         assert said in page.inner_text("#accept")

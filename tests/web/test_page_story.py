@@ -41,7 +41,7 @@ def label_by_a_button(page: Any) -> None:
     red4 = row_of(session, "red-4.png")
     assert session.snapshot().given[red4] == 0
     in_pool = np.array([item.root == "pool" for item in session.project.items])
-    where = session.snapshot().placed()[in_pool]  # the label is wrong on purpose: others may move too
+    where = session.snapshot().most_probable()[in_pool]  # the label is wrong on purpose: others may move too
     assert (count(page, 0), count(page, 1)) == ((where == 0).sum(), (where == 1).sum())
     assert page.inner_text("#n-given").startswith("1 of ")
     assert page.inner_text("#checked") == "0 of 1 right"

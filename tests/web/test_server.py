@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import logging
+import re
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from sala.errors import SalaError
+from sala.web.app import static_files
 from sala.web.downloads import DOWNLOADS
 from sala.web.server import PageServer, check_address
 from sala.web.session import Session
@@ -86,6 +89,10 @@ BODIES: list[Any] = [
     {"do": "label", "items": [True], "to": 0}, {"do": "label", "items": [5], "to": 2}, {"do": "label", "items": [5], "to": -1},
     {"do": "add", "name": 5}, {"do": "add", "name": "../x"}, {"do": "add", "name": "red"},
     {"do": "rename", "class": 9, "name": "x"},
+    {"do": "redo"}, {"do": ["undo"]}, {"do": "merge", "class": 0, "into": 0}, {"do": "delete", "class": "0"},
+    {"do": "order", "classes": [0]}, {"do": "order", "classes": 1}, {"do": "labels", "parts": []},
+    {"do": "labels", "parts": [[0]]}, {"do": "labels", "parts": [[0, [9]], [7, [9]]]},
+    {"do": "label", "items": [9], "to": 0, "numbering": 5}, {"do": "label", "items": [9], "to": 0, "numbering": "0"},
     {"do": "undo"}, {"do": "undo", "version": 1}, {"do": "undo", "version": "1"}, {"do": "undo", "version": None},
 ]  # fmt: skip
 
@@ -187,3 +194,36 @@ def test_downloads_are_attachments_and_head_computes_nothing(
     for name in DOWNLOADS:
         head = ask(port, f"/download/{name}", method="HEAD")
         assert (head.status, head.body) == (200, b"")
+
+
+def test_every_module_is_asked_for_at_once(port: int) -> None:
+    """Else a browser finds them one after the other, each behind the one that imports it."""
+    page = ask(port, "/").body.decode()
+    asked = set(re.findall(r'(?:modulepreload" href|type="module" src)="([^"]+)"', page))
+    assert asked == {name[1:] for name in static_files() if name.endswith(".js")}
+
+
+def test_who_waits_for_changes_is_answered_at_the_next_one_and_at_the_end(session: Session) -> None:
+    with ThreadPoolExecutor() as clients, running(session) as server:
+        port = server.port
+        now = ask(port, "/api/changes?after=x").json
+        assert now["version"] == 0 and now["run"] == ask(port, "/api/items").json["run"]
+        waiting = [clients.submit(ask, port, "/api/changes?after=0") for _ in range(20)]
+        time.sleep(0.3)
+        assert not any(one.done() for one in waiting)
+        session.label([9], to=0)
+        assert {one.result(timeout=1).json["version"] for one in waiting} == {1}
+        waiting = [clients.submit(ask, port, "/api/changes?after=1")]
+        time.sleep(0.3)
+        server.stop()
+        assert waiting[0].result(timeout=2).json["version"] == 1
+
+
+def test_only_who_may_ask_is_told_of_changes(session: Session) -> None:
+    with running(session, "0.0.0.0") as server:
+        for path in ("/api/changes?after=9", "/api/groups", "/api/dates", "/api/disagreement"):
+            assert ask(server.port, path).status == 403
+            assert (
+                ask(server.port, f"{path.partition('?')[0]}?token={server.guard.token}", Host="evil.example").status
+                == 403
+            )

@@ -2,18 +2,24 @@
 
 import { Bar } from "./bar.js";
 import { Classes, addClass } from "./classes.js";
-import { hideDone, showDone } from "./done.js";
-import { $, button, element, replaceAll } from "./elements.js";
+import { beginClassMenu } from "./classmenu.js";
+import { hideDone, showDone, told } from "./done.js";
+import { $ } from "./elements.js";
+import { beginFinding, canFind, fetchNeeded, refined } from "./find.js";
 import { Grid } from "./grid.js";
+import { findGroups, groupOf, listedGroups } from "./groups.js";
+import { listenToKeys } from "./keyboard.js";
+import { follow } from "./live.js";
 import { openMap, shownMap } from "./mapview.js";
 import { act, begin, get, hideToast, toast } from "./saving.js";
+import { beginSkipped } from "./skipped.js";
 import { drawStats } from "./stats.js";
-import { CLEAR, OUTLIER, UNKNOWN, className, groups, isGiven, outliers, place, poolIds, proposal, state, suggestions, uncertain } from "./state.js";
+import { CLEAR, OUTLIER, UNKNOWN, isGiven, place, poolIds, state } from "./state.js";
+import { drawTabs } from "./tabs.js";
 import { makeTile, updateTile } from "./tiles.js";
-import { look } from "./viewer.js";
-import { hint, number, plural, touch } from "./words.js";
-
-let typed = "", typing = null; // digits of a class with more than one
+import { beginViewer, drawViewer, isLooking, look, lookedAt } from "./viewer.js";
+import { listed, suggestions } from "./views.js";
+import { hint, touch } from "./words.js";
 
 // ---- drawing
 
@@ -21,17 +27,21 @@ const grid = new Grid($("#scroller"), $("#rows"), { tile: makeTile, update: upda
 const classes = new Classes($("#classes"), { // a click only ever shows: labels are given by the bar, by keys or by dragging
   pick: (c) => go(c === OUTLIER ? { kind: "outliers" } : { kind: "class", class: c }),
   drop: (c) => label([...state.selection], c),
+  change: (what, text) => change(what, text),
   hover: (c) => { poolMap.dim = c === null ? null : (id) => state.verdicts[id] === c; poolMap.draw(); },
 });
-const poolMap = shownMap((id, event) => (id === null ? unselect() : select(id, event)));
+const poolMap = shownMap(
+  (id, event) => (id === null ? unselect() : select(id, event)),
+  (ids, { ctrlKey, metaKey }) => selectThese(ctrlKey || metaKey || bar.adding ? [...state.selection, ...ids] : ids),
+);
 const bar = new Bar({ assign: (c) => label([...state.selection], c) });
 
 // views where one image is judged after the other: the next one is selected then
 const isJudging = () => ["suggestions", "uncertain", "outliers"].includes(state.view.kind);
 
 function draw() {
-  if (state.view.kind === "class" && !(state.view.class < state.snap.classes.length)) return go({ kind: "all" }); // its adding was undone
-  const { view } = state, list = view.kind === "map" ? [] : groups();
+  if (isClassGone()) return go({ kind: "all" });
+  const { view } = state, list = lists();
   const visible = new Set(list.flatMap((group) => group.ids));
   if (view.kind !== "map") {
     state.selection = new Set([...state.selection].filter((id) => visible.has(id)));
@@ -40,34 +50,35 @@ function draw() {
     if (state.cursor !== null && isJudging()) grid.reveal(state.cursor);
   }
   $("#scroller").hidden = view.kind === "map";
+  $("#finder").hidden = !canFind();
   $("#map").hidden = view.kind !== "map";
-  drawTabs();
+  drawTabs(go);
   classes.draw();
   drawStats();
   drawStopped();
+  drawViewer();
   $("#hint").textContent = hint(visible.size);
+  view.kind === "groups" ? findGroups(false, draw) : fetchNeeded(draw);
   drawBar();
   if (view.kind === "map") { poolMap.ids = state.items.names.map((_, id) => id); poolMap.draw(); }
 }
 
-function drawTabs() {
-  const { view } = state;
-  const tabs = [["all", "All", poolIds().length], ["suggestions", "Suggestions", suggestions().length],
-                ["uncertain", "Uncertain", uncertain().length], ["outliers", "Outliers", outliers().length], ["map", "Map"]];
-  if (view.kind === "class") tabs.push(["class", className(view.class)]);
-  replaceAll($("#tabs"), tabs.map(([kind, title, n]) => {
-    const tab = button("tab", undefined, `view-${kind}`);
-    tab.append(element("span", "", title));
-    tab.dataset.view = kind;
-    if (view.kind === kind) tab.setAttribute("aria-current", "true");
-    if (n !== undefined) tab.append(" ", element("small", "", number(n)));
-    tab.addEventListener("click", () => go(kind === "class" ? view : { kind }));
-    return tab;
-  }));
+function isClassGone() { // the one in view; it may have another place or name now
+  const { view, snap } = state, at = snap.classes.indexOf(view.name);
+  if (view.kind !== "class" || snap.classes[view.class] === view.name) return false;
+  if (at < 0 && snap.classes.length !== view.n) return true; // merged, deleted, or its adding was undone
+  if (at >= 0) view.class = at;
+  Object.assign(view, { name: snap.classes[view.class], n: snap.classes.length });
+  return false;
+}
+
+function lists() {
+  if (state.view.kind === "map") return [];
+  return state.view.kind === "groups" ? listedGroups({ confirm: confirmGroup, select: selectThese, draw }) : refined(listed());
 }
 
 function drawBar() {
-  bar.draw(typed);
+  bar.draw();
   grid.below = bar.covers;
   if (bar.covers) $("#scroller").style.setProperty("--below", `${bar.covers}px`); // it stays, so that nothing jumps at the end
   $("#scroller").setAttribute("aria-activedescendant", state.cursor === null ? "" : `image${state.cursor}`);
@@ -81,24 +92,27 @@ function drawStopped() { // it stays until the page is left: no change is taken 
 function go(next) {
   const { view } = state;
   if (view.kind !== next.kind || view.class !== next.class) { forget(); $("#scroller").scrollTop = 0; }
-  state.view = next;
-  location.hash = next.kind === "class" ? `class-${next.class}` : next.kind;
+  state.view = { ...next, name: state.snap.classes[next.class], n: state.snap.classes.length };
+  const hash = `#${next.kind === "class" ? `class-${next.class}` : next.kind}`;
+  if (view.kind) location.hash = hash; else history.replaceState(null, "", hash); // no step back to before the first view
   draw();
   $("#tabs [aria-current]").scrollIntoView({ block: "nearest", inline: "nearest" });
   if (next.kind === "map") openMap(poolMap);
+  if (next.kind === "groups") findGroups(true, draw);
   if (next.kind === "suggestions" && grid.flat.length) select(grid.flat[0]);
 }
 
 function goToHash() { // what the address says, also after the browser's back
   const { view, snap } = state;
-  const [, kind, c] = /^#(all|suggestions|uncertain|outliers|map|class)(?:-(\d+))?$/.exec(location.hash) ?? [, "all"];
-  const next = kind === "class" ? { kind, class: Number(c) } : { kind };
-  if (kind === "class" && !(next.class < snap.classes.length)) return;
+  const first = suggestions().length ? "suggestions" : "all"; // where the page opens
+  const [, kind, c] = /^#(all|suggestions|uncertain|outliers|groups|map|class)(?:-(\d+))?$/.exec(location.hash) ?? [, first];
+  const isGone = kind === "class" && !(Number(c) < snap.classes.length);
+  const next = isGone ? { kind: first } : kind === "class" ? { kind, class: Number(c) } : { kind };
   if (next.kind !== view.kind || next.class !== view.class) go(next);
 }
 window.addEventListener("hashchange", () => { if (state.snap) goToHash(); });
 
-// ---- selecting and labeling
+// ---- selecting
 
 function select(id, event = {}) {
   const { selection, anchor } = state;
@@ -114,59 +128,31 @@ function select(id, event = {}) {
   reselect();
 }
 
+function selectAll() { // of the view
+  state.selection = new Set(state.view.kind === "map" ? poolIds() : grid.flat);
+  reselect();
+}
+
+function selectThese(ids) {
+  state.selection = new Set(ids);
+  state.cursor = state.anchor = ids[0] ?? null;
+  draw();
+}
+
 function forget() { state.selection = new Set(); state.cursor = null; bar.adding = false; }
 function unselect() { forget(); reselect(); }
 
 function reselect() {
-  clearTyped();
   grid.refresh();
   drawBar();
   poolMap.draw();
 }
 
-const label = (ids, to, goOn) => give([[to, ids]], goOn);
-
-function give(labels, goOn = isJudging()) { // [[to, ids], ...]: told in one sentence, and undone by one button
-  const chosen = new Set(labels.flatMap(([, ids]) => ids));
-  if (!chosen.size) return;
-  const last = grid.flat.findLastIndex((id) => chosen.has(id));
-  const isLeft = (id) => !state.selection.has(id) && !isGiven(id);
-  const after = grid.flat.slice(last + 1).find(isLeft) ?? grid.flat.find(isLeft);
-  forget();
-  const changes = labels.map(([to, items]) => ({ do: "label", items, to }));
-  changes.forEach(act);
-  if (state.stopped === null) showDone(changes);
-  if (goOn && state.view.kind !== "map" && after !== undefined && grid.place.has(after)) { select(after); grid.reveal(after); }
-}
-
-function accept(goOn) { // what is most probable, of each image that has no label yet
-  const byClass = new Map();
-  for (const id of state.selection) {
-    const to = proposal(id);
-    if (!isGiven(id) && to !== UNKNOWN) byClass.set(to, [...(byClass.get(to) ?? []), id]);
-  }
-  give([...byClass], goOn);
-}
-
-const clear = () => label([...state.selection].filter(isGiven), CLEAR);
-const undo = () => { if (!$("#undo").disabled) act({ do: "undo" }); };
-
-function clearTyped() { clearTimeout(typing); typed = ""; }
-
-function digit(key) {
-  if (!state.selection.size) return toast("Select an image first: click it, or use the arrows.");
-  clearTimeout(typing);
-  typed += key;
-  const n = state.snap.classes.length, said = Number(typed);
-  const finish = () => {
-    const to = typed === "0" ? OUTLIER : Number(typed) - 1;
-    clearTyped();
-    if (to === OUTLIER || (to >= 0 && to < n)) label([...state.selection], to, true);
-    else { toast(`There is no class ${to + 1}.`); drawBar(); }
-  };
-  if (typed === "0" || said * 10 > n) return finish();
-  typing = setTimeout(finish, 700); // it may become the 1 of 12
-  return drawBar();
+function move({ key, shiftKey }) { // by an arrow
+  if (state.view.kind === "map") return false;
+  const id = grid.neighbor(state.cursor, key);
+  if (id !== undefined) { select(id, { shiftKey }); grid.reveal(id); }
+  return true;
 }
 
 function lookBeside(key) { // at the image before or after, which is then selected
@@ -177,18 +163,65 @@ function lookBeside(key) { // at the image before or after, which is then select
   look(id);
 }
 
-function listSkipped() {
-  const { skipped: sentences } = state.items;
-  $("#skipped h2").textContent = `${plural(sentences.length, "file", "files")} skipped`;
-  $("#skipped ul").replaceChildren(...sentences.map((sentence) => element("li", "", sentence)));
-  $("#skipped").showModal();
+// ---- labeling: what is looked at, else what is selected
+
+const chosen = () => (isLooking() ? [lookedAt()] : [...state.selection]);
+const label = (ids, to, goOn) => give([[to, ids]], goOn);
+
+function give(parts, goOn = isJudging() || isLooking()) { // [[to, ids], ...]: one change, told in one sentence
+  const ids = new Set(parts.flatMap(([, some]) => some));
+  if (!ids.size) return;
+  const last = grid.flat.findLastIndex((id) => ids.has(id));
+  const isLeft = (id) => !ids.has(id) && !isGiven(id);
+  const after = grid.flat.slice(last + 1).find(isLeft) ?? grid.flat.find(isLeft);
+  const change = parts.length > 1 ? { do: "labels", parts } : { do: "label", parts, items: parts[0][1], to: parts[0][0] };
+  forget();
+  act(change);
+  if (state.stopped === null) showDone(told(parts), "Undo", () => undo(change));
+  if (goOn && state.view.kind !== "map" && after !== undefined && grid.place.has(after)) {
+    select(after);
+    grid.reveal(after);
+    if (isLooking()) look(after);
+  } else if (isLooking()) $("#viewer").close();
+}
+
+function accept(goOn) { // what is most probable, of each image that has no label yet
+  const byClass = new Map();
+  for (const id of chosen()) {
+    const to = state.verdicts[id];
+    if (isGiven(id) || to === UNKNOWN) continue;
+    if (!byClass.has(to)) byClass.set(to, []);
+    byClass.get(to).push(id);
+  }
+  give([...byClass], goOn);
+}
+
+const confirmGroup = (to, ids) => label(ids, to, false);
+const clear = () => label(chosen().filter(isGiven), CLEAR);
+
+function change(what, text) { // of classes
+  const saved = act(what);
+  if (state.stopped === null) showDone(text, "Undo", () => undo(what));
+  return saved;
+}
+
+function undo(of) { // the last change, or that one and no other
+  if (!state.steps.undo) return;
+  act({ do: "undo", of });
+  if (state.stopped === null) showDone("Undone", "Redo", redo);
+}
+
+function redo() {
+  if (!state.steps.redo) return;
+  act({ do: "redo" });
+  if (state.stopped === null) showDone("Done again", "Undo", () => undo());
 }
 
 // ---- events
 
 const on = (selector, what, action) => $(selector).addEventListener(what, action);
 const tileOf = (event) => { const tile = event.target.closest(".tile"); return tile ? Number(tile.dataset.id) : null; };
-on("#rows", "click", (event) => { const id = tileOf(event); id === null ? unselect() : select(id, event); });
+on("#rows", "click", (event) => { const id = tileOf(event); if (event.target.closest("button")) return; id === null ? unselect() : select(id, event); });
 on("#rows", "dblclick", (event) => { const id = tileOf(event); if (id !== null) look(id); });
 on("#rows", "dragstart", (event) => {
   const id = tileOf(event);
@@ -201,8 +234,9 @@ on("#rows", "dragstart", (event) => {
   document.body.classList.add("dragging"); // the classes show that they take it
 });
 document.addEventListener("dragend", () => document.body.classList.remove("dragging"));
-on("#add-class", "submit", addClass);
-on("#undo", "click", undo);
+on("#add-class", "submit", (event) => addClass(event, change));
+on("#undo", "click", () => undo());
+on("#redo", "click", redo);
 on("#accept", "click", () => accept());
 on("#clear", "click", clear);
 on("#look", "click", () => look(state.cursor ?? [...state.selection][0]));
@@ -210,48 +244,34 @@ on("#more", "click", () => { bar.adding = !bar.adding; drawBar(); });
 on("#unselect", "click", unselect);
 on("#toast", "click", hideToast);
 on("#help-button", "click", () => $("#help").showModal());
-on("#skipped-button", "click", listSkipped);
-on("#viewer", "click", (event) => {
-  const beside = event.target.closest("[data-arrow]");
-  beside ? lookBeside(beside.dataset.arrow) : $("#viewer").close();
-});
 document.addEventListener("click", (event) => { if (!event.target.closest("#download summary")) $("#download").open = false; });
 
 // after a mouse's click on a button, keys are for the images again: Enter would press the button once more
 document.addEventListener("click", (event) => {
   const tags = event.composedPath().map((at) => at.tagName); // the button itself may be drawn anew by now
-  if (!event.detail || !tags.includes("BUTTON") || $("dialog[open]") || document.activeElement?.tagName === "INPUT") return;
-  $(state.view.kind === "map" ? "#points" : "#scroller").focus({ preventScroll: true });
+  if (!event.detail || !tags.includes("BUTTON") || $("dialog[open]:not(#viewer)") || document.activeElement?.tagName === "INPUT") return;
+  const where = isLooking() ? "#viewer" : state.view.kind === "map" ? "#points" : "#scroller";
+  $(where).focus({ preventScroll: true });
 });
 
-document.addEventListener("keydown", (event) => {
-  if (event.target.closest("input") || !state.snap) return;
-  const { key } = event;
-  if ((event.ctrlKey || event.metaKey) && key.toLowerCase() === "z") { event.preventDefault(); return undo(); }
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if ($("#help").open || $("#skipped").open) return;
-  const isButtons = event.target.closest("button, summary, a") && (key === "Enter" || key === " ");
-  if ($("#viewer").open) {
-    if (key === " " && !isButtons) { event.preventDefault(); return $("#viewer").close(); }
-    if (key.startsWith("Arrow")) { event.preventDefault(); return lookBeside(key); }
-    if (!/^\d$/.test(key)) return;
-    $("#viewer").close();
-  }
-  if (/^\d$/.test(key)) return digit(key);
-  if (key.startsWith("Arrow") && state.view.kind !== "map" && !event.target.closest("nav, aside, header")) {
-    event.preventDefault();
-    const id = grid.neighbor(state.cursor, key);
-    if (id === undefined) return;
-    select(id, { shiftKey: event.shiftKey });
-    return grid.reveal(id);
-  }
-  if (isButtons) return;
-  if (key === "Enter" && state.selection.size) { event.preventDefault(); accept(true); }
-  if (key === " " && state.cursor !== null) { event.preventDefault(); look(state.cursor); }
-  if (key === "Backspace") clear();
-  if (key === "Escape") { $("#download").open = false; unselect(); }
-  if (key === "u" || key === "U") undo();
-  if (key === "?") $("#help").showModal();
+beginClassMenu(change);
+beginViewer({ assign: (c) => label(chosen(), c), accept: () => accept(), beside: lookBeside });
+listenToKeys({
+  accept: () => { const any = chosen().length > 0; accept(true); return any; },
+  acceptGroup: () => {
+    const group = state.view.kind === "groups" && !isLooking() ? groupOf(state.cursor) : null;
+    if (group) confirmGroup(...group);
+    return group !== null;
+  },
+  give: (c) => (chosen().length ? label(chosen(), c, true) : toast("Select an image first: click it, or use the arrows.")) ?? true,
+  undo: () => undo(),
+  clear, redo, selectAll, move,
+  lookBeside: (key) => { lookBeside(key); return true; },
+  look: () => { if (state.cursor === null) return false; look(state.cursor); return true; },
+  stopLooking: () => $("#viewer").close(),
+  unselect: () => { $("#download").open = false; unselect(); },
+  help: () => $("#help").showModal(),
+  find: () => { if ($("#finder").hidden) return false; $("#find").focus(); return true; },
 });
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (state.snap) draw(); });
@@ -267,13 +287,13 @@ async function start() {
   begin(draw, hideDone);
   document.title = `${state.items.title} · sala`;
   $("#title").textContent = $("#title").title = state.items.title;
-  const nSkipped = state.items.skipped.length;
-  $("#skipped-button").hidden = !nSkipped;
-  $("#skipped-button").textContent = `${plural(nSkipped, "file", "files")} skipped`;
+  beginSkipped();
   place();
-  draw();
+  beginFinding(draw);
+  state.view = { kind: "" }; // so that the first one is gone to
   goToHash();
   document.body.dataset.ready = "yes";
+  follow();
 }
 
 start();

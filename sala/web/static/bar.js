@@ -1,7 +1,8 @@
 // The bar of the selection: how many images are selected, what can be done with them, and a button for each label.
 
 import { $, button, element, replaceAll } from "./elements.js";
-import { OUTLIER, UNKNOWN, className, color, isGiven, proposal, state } from "./state.js";
+import { keyOf } from "./keys.js";
+import { OUTLIER, UNKNOWN, className, color, isGiven, state } from "./state.js";
 import { plural } from "./words.js";
 
 const narrow = matchMedia("(max-width: 760px)"); // there the bar is a row of the page and covers nothing
@@ -14,35 +15,37 @@ export class Bar {
 
   get covers() { return $("#bar").hidden || narrow.matches ? 0 : $("#bar").offsetHeight + 34; }
 
-  draw(typed) {
+  draw() {
     const ids = [...state.selection];
     $("#bar").hidden = !ids.length;
     document.body.classList.toggle("selecting", ids.length > 0);
     if (!ids.length) return;
     const counted = plural(ids.length, "image", "images");
     $("#bar-text").textContent = ids.length === 1 ? state.items.names[ids[0]] : counted;
-    $("#assign-text").textContent = typed ? `Label ${counted} as class ${typed} …` : `Label ${counted} as`;
+    $("#assign-text").textContent = `Label ${counted} as`;
     this.drawAccept(ids);
     $("#clear").hidden = !ids.some(isGiven);
     $("#more").setAttribute("aria-pressed", this.adding);
-    replaceAll($("#assign"), [...state.snap.classes.keys(), OUTLIER].map((c) => this.button(c, counted)));
+    replaceAll($("#assign"), labelButtons(counted, this.assign));
   }
 
   drawAccept(ids) { // it names what it confirms
-    const proposals = ids.filter((id) => !isGiven(id)).map(proposal).filter((c) => c !== UNKNOWN);
-    $("#accept").hidden = !proposals.length;
-    const isOne = new Set(proposals).size === 1;
-    $("#accept").textContent = isOne ? `Confirm ${className(proposals[0])}` : `Confirm ${plural(proposals.length, "prediction", "predictions")}`;
+    const open = ids.filter((id) => !isGiven(id) && state.verdicts[id] !== UNKNOWN), kinds = new Set(open.map((id) => state.verdicts[id]));
+    $("#accept").hidden = !open.length;
+    $("#accept").textContent = kinds.size === 1 ? `Confirm ${className([...kinds][0])}` : `Confirm ${plural(open.length, "prediction", "predictions")}`;
   }
+}
 
-  button(c, counted) {
+export function labelButtons(counted, assign) {
+  return [OUTLIER, ...state.snap.classes.keys()].map((c) => { // the outlier in front: it is never scrolled away
     const made = button("assign", undefined, `assign${c}`), name = className(c);
     made.dataset.class = c;
     made.style.setProperty("--class", color(c));
-    made.append(element("kbd", "", c === OUTLIER ? "0" : String(c + 1)), element("i", "swatch"), element("span", "name", name));
+    if (keyOf(c)) made.append(element("kbd", "", keyOf(c)));
+    made.append(element("i", "swatch"), element("span", "name", name));
     made.title = `Label ${counted} as ${name}`;
     made.setAttribute("aria-label", made.title);
-    made.addEventListener("click", () => this.assign(c));
+    made.addEventListener("click", () => assign(c));
     return made;
-  }
+  });
 }

@@ -1,14 +1,16 @@
 // The list of classes: how many images each has, its newest examples; to show by a click, to drop images on, to rename.
 
+import { menuButton } from "./classmenu.js";
 import { $, button, element, picture, replaceAll } from "./elements.js";
-import { act } from "./saving.js";
+import { keyOf } from "./keys.js";
 import { OUTLIER, className, color, counts, examples, state } from "./state.js";
 import { number } from "./words.js";
 
 export class Classes {
-  // pick(c) is called where a class is clicked, drop(c) where images are dropped, hover(c or null) under the mouse
-  constructor(holder, { pick, drop, hover }) {
-    Object.assign(this, { holder, pick, drop, hover });
+  // pick(c) is called where a class is clicked, drop(c) where images are dropped, hover(c or null) under the mouse,
+  // change(what, text) for a change that is told of
+  constructor(holder, { pick, drop, hover, change }) {
+    Object.assign(this, { holder, pick, drop, hover, change });
   }
 
   draw() {
@@ -26,7 +28,7 @@ export class Classes {
     row.classList.toggle("open", (view.kind === "class" && view.class === c) || (view.kind === "outliers" && c === OUTLIER));
     const moved = before?.counts.length === snap.classes.length + 1 ? n - before.counts.at(c === OUTLIER ? -1 : c) : 0;
     row.append(this.button(c, n, moved, ids.length));
-    if (c !== OUTLIER) row.append(this.pencil(row, c), strip(ids));
+    if (c !== OUTLIER) row.append(this.pencil(row, c), menuButton(c), strip(ids));
     row.addEventListener("dragover", (event) => { event.preventDefault(); row.classList.add("over"); });
     row.addEventListener("dragleave", () => row.classList.remove("over"));
     row.addEventListener("drop", (event) => { event.preventDefault(); row.classList.remove("over"); this.drop(c); });
@@ -37,7 +39,7 @@ export class Classes {
 
   button(c, n, moved, nExamples) {
     const made = button("pick", undefined, `pick${c}`);
-    const key = element("kbd", "", c === OUTLIER ? "0" : String(c + 1));
+    const key = element("kbd", "", keyOf(c));
     const move = element("i", `move ${moved > 0 ? "up" : "down"}`, moved ? `${moved > 0 ? "+" : "−"}${number(Math.abs(moved))}` : "");
     if (moved) move.title = "What the last change moved";
     made.append(key, element("i", "swatch"), element("span", "name", className(c)), move, element("span", "count", number(n)));
@@ -68,7 +70,7 @@ export class Classes {
       ended = true;
       const name = input.value;
       input.remove();
-      if (save && name.trim() && name !== className(c)) act({ do: "rename", class: c, name });
+      if (save && name.trim() && name !== className(c)) this.change({ do: "rename", class: c, name }, `${className(c)} renamed`);
       this.draw();
     };
     input.addEventListener("keydown", (event) => {
@@ -93,10 +95,10 @@ function strip(ids) {
   return made;
 }
 
-export function addClass(event) { // a name that is refused stays, to be changed
+export function addClass(event, change) { // a name that is refused stays, to be changed
   event.preventDefault();
   const input = $("#new-name"), name = input.value;
   if (!name.trim()) return;
   input.value = "";
-  act({ do: "add", name }).then((saved) => { if (!saved && !input.value) { input.value = name; input.focus(); } });
+  change({ do: "add", name }, `${name} added`).then((saved) => { if (!saved && !input.value) { input.value = name; input.focus(); } });
 }

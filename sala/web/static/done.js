@@ -1,26 +1,31 @@
-// After each label: what happened, and a button that undoes exactly that.
+// After each change: what happened, and a button that takes it back.
 
 import { $, button, element } from "./elements.js";
-import { act } from "./saving.js";
 import { CLEAR, className } from "./state.js";
 import { plural } from "./words.js";
 
 const SHOWN = 8000; // milliseconds
 let timer = null;
 
-const told = ({ items, to }) => {
-  const counted = plural(items.length, "image", "images");
+export const told = (parts) => parts.map(([to, ids]) => {
+  const counted = plural(ids.length, "image", "images");
   return to === CLEAR ? `${counted}: label taken back` : `${counted} → ${className(to)}`;
-};
+}).join(", ");
 
-export function showDone(changes) { // the next one replaces it
-  const note = element("div", "note"), again = button("undo-this", "Undo", "undo-this");
-  again.addEventListener("click", () => { for (const of of [...changes].reverse()) act({ do: "undo", of }); });
-  note.append(element("span", "", changes.map(told).join(", ")), again);
+export function showDone(text, does, action) { // the next one replaces it
+  const note = element("div", "note"), again = button("undo-this", does, "undo-this");
+  again.addEventListener("click", action);
+  note.append(element("span", "", text), again);
   note.addEventListener("pointerenter", () => clearTimeout(timer)); // who reaches for it has time
   note.addEventListener("pointerleave", wait);
   $("#done").replaceChildren(note);
+  settle();
   wait();
+}
+
+export function settle() { // an open viewer makes everything else inert, so the note moves into it
+  const host = $("#viewer[open]") ?? $("main");
+  if ($("#done").parentElement !== host) host.append($("#done"));
 }
 
 function wait() {

@@ -17,7 +17,7 @@ export class Grid {
     new ResizeObserver(() => { this.layOut(); this.render(true); }).observe(scroller);
   }
 
-  // groups: [{ title, color, ids }]; without a title there is no heading
+  // groups: [{ title, color, ids, note, nRows, actions }]; without a title there is no heading, beyond nRows nothing is shown
   show(groups) {
     this.groups = groups;
     this.layOut();
@@ -40,8 +40,9 @@ export class Grid {
         this.rows.push({ top, height: HEADING, group });
         top += HEADING;
       }
-      for (let i = 0; i < group.ids.length; i += this.columns) {
-        const ids = group.ids.slice(i, i + this.columns);
+      const n = Math.min(group.ids.length, (group.nRows ?? Infinity) * this.columns);
+      for (let i = 0; i < n; i += this.columns) {
+        const ids = group.ids.slice(i, Math.min(n, i + this.columns));
         for (const id of ids) {
           this.place.set(id, this.rows.length);
           this.flat.push(id);
@@ -87,8 +88,9 @@ export class Grid {
 
   heading({ group }) {
     const element = document.createElement("h3");
-    element.className = "row heading";
-    element.setAttribute("role", "presentation"); // a list of options has no headings
+    element.className = group.actions ? "row heading acting" : "row heading";
+    element.setAttribute("role", group.actions ? "group" : "presentation"); // a list of options has no headings
+    if (group.actions) element.setAttribute("aria-label", `${group.title} ${group.note}`);
     const swatch = document.createElement("i");
     swatch.className = "swatch";
     if (group.color) swatch.style.background = group.color;
@@ -96,8 +98,19 @@ export class Grid {
     name.textContent = group.title;
     const count = document.createElement("small");
     count.textContent = group.note ?? group.ids.length.toLocaleString("en");
-    element.append(swatch, name, count);
+    element.append(swatch, name, count, ...(group.actions ?? []).map((action) => this.action(action)));
     return element;
+  }
+
+  action({ text, title, isMain, does }) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = isMain ? "main" : "";
+    button.textContent = text;
+    button.title = title;
+    button.setAttribute("aria-label", `${text}: ${title}`);
+    button.addEventListener("click", () => { does(); this.scroller.focus({ preventScroll: true }); }); // it is drawn anew
+    return button;
   }
 
   line({ ids, first }) {

@@ -1,8 +1,12 @@
-// The pool as points of a plane: wheel or pinch to zoom, drag to move, hover or tap to see the picture, click to select.
+// The pool as points of a plane: wheel or pinch to zoom, drag to move, hover or tap to see the picture, click to select, draw a
+// loop to select many.
+
+import { Lasso } from "./lasso.js";
 
 export class PoolMap {
-  constructor(canvas, { color, isStrong, isSelected, onHover, onPick }) {
+  constructor(canvas, { color, isStrong, isSelected, onHover, onPick, onLasso }) {
     Object.assign(this, { canvas, color, isStrong, isSelected, onHover, onPick });
+    this.lasso = new Lasso((contains, event) => onLasso(this.ids.filter((id) => contains(...this.at(id))), event));
     this.points = null;
     this.ids = [];
     this.zoom = 1;
@@ -13,15 +17,17 @@ export class PoolMap {
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") this.hover(null); });
     canvas.addEventListener("pointerdown", (event) => {
+      if (this.points && !this.pointers.size && this.lasso.begins(event)) { this.hover(null); return canvas.setPointerCapture(event.pointerId); }
       this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
       this.far = this.pointers.size > 1; // else it may still become a click
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointerup", (event) => {
+      if (this.lasso.path) { this.lasso.end(event); return this.draw(); }
       const isClick = this.pointers.delete(event.pointerId) && !this.far;
       if (isClick) this.click(event);
     });
-    canvas.addEventListener("pointercancel", (event) => this.pointers.delete(event.pointerId));
+    canvas.addEventListener("pointercancel", (event) => { this.pointers.delete(event.pointerId); this.lasso.end(null); });
     canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
       this.zoomBy(Math.exp(-event.deltaY * 0.0015), event.offsetX, event.offsetY);
@@ -50,6 +56,7 @@ export class PoolMap {
 
   move(event) {
     const pointer = this.pointers.get(event.pointerId);
+    if (this.lasso.path) { this.lasso.move(event); return this.draw(); }
     if (!pointer) return this.hover(this.nearest(event.offsetX, event.offsetY, 14));
     const dx = event.offsetX - pointer.x, dy = event.offsetY - pointer.y;
     if (!this.far && Math.hypot(dx, dy) < (event.pointerType === "mouse" ? 4 : 10)) return;
@@ -132,5 +139,6 @@ export class PoolMap {
       pen.arc(x, y, size + 5, 0, 7);
       pen.stroke();
     }
+    this.lasso.paint(pen, ink);
   }
 }

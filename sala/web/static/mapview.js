@@ -6,14 +6,20 @@ import { get, toast } from "./saving.js";
 import { color, isGiven, state } from "./state.js";
 import { caption, heading } from "./words.js";
 
-export function shownMap(onPick) {
-  return new PoolMap($("#points"), {
+export function shownMap(onPick, onLasso) {
+  const map = new PoolMap($("#points"), {
     color: (id) => resolved(state.verdicts[id]),
     isStrong: isGiven,
     isSelected: (id) => state.selection.has(id),
     onHover: peek,
     onPick,
+    onLasso,
   });
+  $("#lasso").addEventListener("click", () => {
+    map.lasso.isOn = !map.lasso.isOn;
+    $("#lasso").setAttribute("aria-pressed", map.lasso.isOn);
+  });
+  return map;
 }
 
 const colors = new Map();

@@ -14,6 +14,7 @@ export function begin(onNews, onChange) {
   hideDone = onChange;
   wanted = state.snap.version;
   state.stopped = state.snap.stopped;
+  countSteps();
   status();
 }
 
@@ -29,7 +30,8 @@ export function act(change) { // a promise: whether it was saved
     return Promise.resolve(false);
   }
   hideDone();
-  if (change.do === "label") state.pending.push(change);
+  if (change.parts) state.pending.push(change);
+  takeStep(change.do);
   nOnTheWay++;
   status();
   hideToast();
@@ -54,6 +56,7 @@ async function save(change) {
     return true;
   }
   state.pending = state.pending.filter((other) => other !== change);
+  if (!nOnTheWay) countSteps();
   hideDone();
   if (state.stopped === null) toast(sentence); // else the page says so, and goes on saying it
   place();
@@ -77,9 +80,25 @@ async function answered(change, answer) { // null, or a sentence that says why i
   return `This was not saved: ${said.error}`;
 }
 
-function post({ do: what, items, to, class: number, name, of }) {
-  const body = JSON.stringify({ do: what, run: state.items.run, items, to, class: number, name, version: of?.version });
+const NUMBERED = ["label", "labels", "rename", "merge", "delete", "order"]; // refused where classes have other numbers by now
+
+function takeStep(what) { // what can be undone and redone, before the server says so
+  const { undo, redo } = state.steps;
+  state.steps = what === "undo" ? { undo: undo - 1, redo: redo + 1 } : { undo: undo + 1, redo: what === "redo" ? redo - 1 : 0 };
+}
+function countSteps() { state.steps = { undo: state.snap.undo, redo: state.snap.redo }; }
+
+function post({ of, version: _, ...change }) {
+  const numbering = NUMBERED.includes(change.do) ? state.snap.numbering : undefined;
+  const body = JSON.stringify({ ...change, run: state.items.run, numbering, version: of?.version });
   return fetch("api/act", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+}
+
+export const known = () => Math.max(wanted, state.snap.version);
+
+export function followed(version) { // another tab or browser saved this
+  wanted = Math.max(wanted, version);
+  if (state.snap.version < wanted) refreshing ??= refresh();
 }
 
 async function refresh() {
@@ -89,10 +108,11 @@ async function refresh() {
       const next = await get("api/state");
       if (next.run !== state.items.run) return location.reload(); // another run of the server, with other numbers
       takeSnapshot(next);
+      if (!nOnTheWay && next.version >= wanted) countSteps();
       news();
     } while (state.snap.version < wanted);
   } catch (error) {
-    toast(`Saved, but the new labels did not arrive: ${error.message}`);
+    toast(`What is saved is saved, but the new labels did not arrive: ${error.message}`);
   } finally {
     refreshing = null;
     delete $("#saved").dataset.fitting;

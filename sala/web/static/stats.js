@@ -5,7 +5,7 @@ import { isGiven, poolIds, state } from "./state.js";
 import { number, percent } from "./words.js";
 
 export function drawStats() {
-  const { snap, before, pending } = state;
+  const { snap, before, steps } = state;
   $("#estimate").textContent = percent(snap.expected_accuracy);
   const moved = before ? 100 * (snap.expected_accuracy - before.accuracy) : 0;
   const move = $("#estimate-move");
@@ -13,7 +13,8 @@ export function drawStats() {
   move.className = `move ${moved > 0 ? "up" : "down"}`;
   $("#n-given").textContent = `${number(poolIds(isGiven).length)} of ${number(poolIds().length)}`;
   $("#checked").textContent = snap.checked ? `${number(snap.agreed)} of ${number(snap.checked)} right` : "none yet";
-  $("#undo").disabled = !snap.undo && !pending.length;
+  $("#undo").disabled = !steps.undo;
+  $("#redo").disabled = !steps.redo;
   $("#saved").title = `The last fit took ${snap.fit_seconds.toFixed(2)} s`;
   drawSpark(snap.history);
 }

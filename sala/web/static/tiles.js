@@ -1,7 +1,7 @@
 // A tile of the grid: an image, its label, and the confidence.
 
 import { element, picture } from "./elements.js";
-import { UNKNOWN, color, confidence, isGiven, isPossibleOutlier, proposal, state } from "./state.js";
+import { UNKNOWN, color, confidence, isGiven, state } from "./state.js";
 import { caption, explanation, heading } from "./words.js";
 
 export function makeTile(id) {
@@ -30,10 +30,10 @@ export function updateTile(tile, id) {
   tile.setAttribute("aria-selected", isSelected);
   tile.classList.toggle("given", given);
   tile.dataset.verdict = v;
-  tile.style.setProperty("--class", color(proposal(id)));
+  tile.style.setProperty("--class", color(v));
   const [, mark, strip] = frame.children;
   mark.textContent = given ? "✓" : "";
-  strip.style.width = `${v === UNKNOWN ? 0 : (isPossibleOutlier(id) ? state.snap.outlier_probability[id] : confidence(id)) / 100}%`;
+  strip.style.width = `${v === UNKNOWN ? 0 : confidence(id) / 100}%`;
   text.children[0].textContent = heading(id);
   text.children[1].textContent = caption(id);
   text.title = explanation(id);

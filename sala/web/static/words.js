@@ -1,5 +1,7 @@
 // The texts of the page: of an image, of a view, for mouse and keys or for touch.
 
+import { isFiltering } from "./find.js";
+import { isFinding } from "./groups.js";
 import { OUTLIER, UNKNOWN, className, confidence, isGiven, isPossibleOutlier, isUncertain, state } from "./state.js";
 
 export const touch = matchMedia("(hover: none)");
@@ -9,7 +11,7 @@ export const plural = (n, one, many) => `${number(n)} ${n === 1 ? one : many}`;
 
 // A prediction never shows 100 %, and an uncertain one stays below the confidence threshold, however it rounds.
 function wholePercent(id) {
-  const most = isUncertain(id) ? Math.ceil(100 * state.snap.confidence_threshold) - 1 : 99;
+  const most = isUncertain(id) && state.verdicts[id] !== OUTLIER ? Math.ceil(100 * state.snap.confidence_threshold) - 1 : 99;
   return Math.min(most, Math.round(confidence(id) / 100));
 }
 
@@ -22,7 +24,6 @@ function alternative(id) { // the most probable class but its label
 export const heading = (id) => (isPossibleOutlier(id) ? "Outlier?" : className(state.verdicts[id])); // its label
 
 export function caption(id) { // below the class: one number, so that nobody adds two up
-  if (isPossibleOutlier(id)) return `${Math.min(99, Math.round(state.snap.outlier_probability[id] / 100))} % confident, else ${className(state.snap.label[id])}`;
   if (isGiven(id)) return state.items.in_pool[id] ? "your label" : "example";
   if (state.verdicts[id] === UNKNOWN) return "";
   const told = `${wholePercent(id)} % confident`;
@@ -47,25 +48,28 @@ export function hint(n) { // of a view that lists n images
   const { snap, view, given } = state;
   if (!snap.classes.length) return "Add a class, then give it an example.";
   if (!given.some((to) => to >= 0)) return `No class has an example yet: ${touch.matches ? "tap" : "click"} an image, then its class in the bar below.`;
+  if (view.kind === "groups" && isFinding()) return "Finding groups …";
+  if (!n && isFiltering()) return "No image of this view matches the search and the filter.";
   if (!n && view.kind !== "map") return EMPTY[view.kind];
   return (touch.matches ? { ...HINTS, ...BY_TOUCH } : HINTS)[view.kind].replace("THRESHOLD", `${Math.round(100 * snap.confidence_threshold)} %`);
 }
 
 const HINTS = {
-  all: "Click an image, then its class in the bar below; or press the class’s number, or drag the image onto the class.",
-  suggestions: "The images whose labels help most, in order. Press a class’s number, Enter if the prediction is right, 0 for an outlier.",
+  all: "Click an image, then its class in the bar below; or press the class’s key, or drag the image onto the class.",
+  suggestions: "Start here: if the prediction of the selected image is right, press Enter or Confirm, else the key or button of its class; these labels help most.",
   uncertain: "Below THRESHOLD confidence, the least confident first.",
-  outliers: "Of none of the classes, the most confident first. Press Enter if that is right, else its class’s number: similar images follow.",
+  outliers: "Most probably of none of the classes, the borderline first. Press Enter if that is right, else its class’s key: similar images follow.",
+  groups: "Similar images of one prediction, borderline outliers first. “Yes” labels the whole group, one Undo takes it back.",
   class: "Your examples, then what is predicted, the least confident first.",
-  map: "Similar images lie together, ringed points are labeled. Wheel to zoom, drag to move, click to select.",
+  map: "Similar images lie together, ringed points are labeled. Wheel to zoom, drag to move, click or lasso to select.",
 };
 const BY_TOUCH = {
   all: "Tap an image, then its label.",
-  suggestions: "The images whose labels help most, in order. Tap the label, or Confirm if the prediction is right.",
-  outliers: "Of none of the classes, the most confident first. Tap Confirm if that is right, else its class: similar images follow.",
-  map: "Similar images lie together, ringed points are labeled. Pinch to zoom, drag to move, tap to select.",
+  suggestions: "Start here: tap Confirm if the prediction of the selected image is right, else its class; these labels help most.",
+  outliers: "Most probably of none of the classes, the borderline first. Tap Confirm if that is right, else its class: similar images follow.",
+  map: "Similar images lie together, ringed points are labeled. Pinch to zoom, drag to move, tap or lasso to select.",
 };
 const EMPTY = {
   all: "The pool is empty.", suggestions: "Nothing is left to suggest: every image has a label.", uncertain: "No image is uncertain.",
-  outliers: "No image is an outlier.", class: "No image is in this class yet. Select one in another view and give it this label.",
+  outliers: "No image is an outlier.", groups: "No similar images are left without a label.", class: "No image is in this class yet. Select one in another view and give it this label.",
 };

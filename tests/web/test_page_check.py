@@ -1,0 +1,87 @@
+"""Labels to check on the page: what the server finds, the dialog, and an image beside examples."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sala.web.checks import Checks
+from sala.web.session import Session
+from tests.helpers.open_page import browser_opened, opened, settled, tile  # noqa: F401  (fixtures)
+from tests.helpers.pages import COLORS, draw, open_session, row_of
+
+
+@pytest.fixture
+def wrong(folders: tuple[Path, Path]) -> tuple[Path, Path]:
+    """Six images of each class more, and a red one among the blue."""
+    rng = np.random.default_rng(9)
+    for name in ("red", "blue"):
+        for i in range(6):
+            draw(folders[0] / name / f"more-{i}.png", COLORS[name], rng)
+    draw(folders[0] / "blue" / "wrong.png", COLORS["red"], rng)
+    return folders
+
+
+def test_the_wrong_label_is_the_first_suspect_until_it_is_corrected(wrong: tuple[Path, Path]) -> None:
+    session = open_session(wrong)
+    checks, image = Checks(session), row_of(session, "blue/wrong.png")
+    first = checks.describe()["suspects"][0]
+    names = session.snapshot().names
+    assert (first["image"], names[first["label"]], names[first["predicted"]]) == (image, "blue", "red")
+    session.label([image], to=first["predicted"])
+    assert image not in [suspect["image"] for suspect in checks.describe()["suspects"]]
+
+
+def test_a_class_with_one_example_is_named_and_without_examples_nothing_is_found(session: Session) -> None:
+    session.add_class("green")
+    session.label([row_of(session, "green-0.png")], to=2)
+    assert 2 in Checks(session).describe()["unchecked"]
+    session.label(list(range(4)), to=-3)
+    session.label([row_of(session, "green-0.png")], to=-3)
+    found = Checks(session).describe()
+    assert (found["suspects"], found["near_duplicates"], found["hints"]) == ([], [], {})
+
+
+def test_the_server_tells_what_to_check(port: int) -> None:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/check") as answer:
+        assert set(json.loads(answer.read())) == {"version", "suspects", "unchecked", "near_duplicates", "hints"}
+
+
+@pytest.mark.slow
+def test_a_suspect_is_shown_compared_and_corrected(browser: Any, wrong: tuple[Path, Path]) -> None:
+    with opened(browser, wrong) as page:
+        page.get_by_role("button", name="Check labels").click()
+        first = page.locator("#check figure").first
+        first.wait_for()
+        assert first.locator("img").get_attribute("alt") == "blue/wrong.png"
+        first.get_by_role("button", name="Compare").click()
+        assert page.locator("#compare .column h2").all_inner_texts() == ["blue/wrong.png", "blue", "red"]
+        page.keyboard.press("Escape")
+        first.get_by_role("button", name="Label as red").click()
+        settled(page, 1)
+        session = page.session
+        assert session.snapshot().given[row_of(session, "blue/wrong.png")] == session.snapshot().names.index("red")
+
+
+@pytest.mark.slow
+def test_all_pictures_zoom_at_once_and_keys_stay_in_the_dialog(browser: Any, folders: tuple[Path, Path]) -> None:
+    with opened(browser, folders) as page:
+        tile(page, "red-4.png").click()
+        page.keyboard.press("c")
+        assert page.get_by_role("dialog", name="The image beside examples").is_visible()
+        page.keyboard.press("+")
+        page.keyboard.press("1")  # no label is given
+        scales = page.locator("#compare img").evaluate_all(
+            "all => all.map((one) => new DOMMatrix(getComputedStyle(one).transform).a)"
+        )
+        assert len(scales) >= 3 and set(scales) == {1.5}
+        page.locator("#compare .zoomed").first.hover()
+        page.mouse.wheel(0, -100)
+        assert "180 %" in page.inner_text("#compare .zoom")
+        page.keyboard.press("Escape")
+        assert page.session.n_events == 0
