@@ -19,4 +19,4 @@ TEMPERATURE: tuple[float, ...] = (-1.406, 0.286, -0.222)
 TEMPERATURE_STRENGTH = 5.0  # of that prior, as a number of held-out images
 # log-odds of outliers: of 1, s, log-odds of the outlier share, log(1 + m), s log(1 + m), log(1 - p) (calibration.py)
 OUTLIERS: tuple[float, ...] = (-1.55, 0.18, -0.273, -0.04, 0.159, 0.253)
-CAUTION = 3.0  # times as many inliers among the rejected as held-out images tell
+CAUTION = 5.0  # times as many inliers among the rejected as held-out images tell
