@@ -31,7 +31,6 @@ from sala.atomic import write_atomically
 from sala.cache import cache_folder
 from sala.classifier.fit import ClassifierConfig, fit_pool
 from sala.classifier.normalize import mean_of, normalized, to_tensor
-from sala.classifier.rejection import rejection_threshold
 from sala.functional import one_hot, unit_length
 from sala.heads import HEADS
 
@@ -119,7 +118,7 @@ def measure_ours(draw: Draw) -> dict[str, Any]:
     found: dict[str, Any] = measure((pool.probabilities, pool.outlier_probability), draw.truth)
     score = pool.outlier_probability.astype(np.float64)
     for precision in PRECISIONS:
-        threshold = rejection_threshold(pool.outlier_probability, precision, fitted.held_out_outlier_probability)
+        threshold = fitted.rejection_threshold(precision)
         is_rejected = score > threshold
         found[f"rejected {precision}"] = [
             int(is_rejected.sum()), int((is_rejected & is_outlier).sum()), in_hindsight(score, is_outlier, precision),

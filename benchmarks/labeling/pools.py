@@ -30,7 +30,6 @@ from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
 from sala.classifier.fit import ClassifierConfig, Fitted, PoolPredictions, fit_pool
-from sala.classifier.rejection import rejection_threshold
 
 ASKED = 0.9  # precision of rejected images: the default of `sala label`
 UNEQUAL = [(1, 5), (1, 10)]  # labeled images of a class, drawn for each
@@ -106,7 +105,7 @@ def calibration_of(p: np.ndarray, truth: np.ndarray) -> dict[str, float]:
 def rejections(fitted: Fitted) -> np.ndarray:
     """The images that `sala label` rejects."""
     score = fitted.pool.outlier_probability
-    return score > rejection_threshold(score, ASKED, fitted.held_out_outlier_probability)
+    return score > fitted.rejection_threshold(ASKED)
 
 
 def with_differences(sala: dict[str, Any], others: dict[str, list[float]]) -> dict[str, Any]:
