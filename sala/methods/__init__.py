@@ -25,6 +25,7 @@ from sala.methods.matchingnet import MatchingNet
 from sala.methods.metagan import MetaGAN
 from sala.methods.plugins import from_entry_point, from_file, installed_plugins, is_file
 from sala.methods.protonet import ProtoNet
+from sala.methods.relationnet import RelationNet
 from sala.methods.sala import SALA
 from sala.methods.tadam import TADAM
 from sala.methods.tpn import TPN
@@ -45,6 +46,7 @@ COMPARED: dict[str, type[Method]] = {  # in the SALA paper
 }
 BEYOND: dict[str, type[Method]] = {  # of the field, on the same episodes; in no table of the SALA paper
     "matchingnet": MatchingNet,
+    "relationnet": RelationNet,
 }
 METHODS = COMPARED | BEYOND
 

@@ -109,13 +109,13 @@ def config(method: str = "sala", n_episodes: int = 12, **changes: object) -> Run
     return replace(RunConfig(method, GLYPHS, budget, seed=3, threads=1), **changes)  # type: ignore[arg-type]
 
 
-def learns_glyphs(name: str, store: ImageStore, *, n_episodes: int = 150, **options: object) -> None:
+def learns_glyphs(name: str, store: ImageStore, *, n_episodes: int = 80, **options: object) -> None:
     """A short training on letters lifts the accuracy on scripts that were never seen."""
     torch.manual_seed(0)
     method = build_method(name, build_backbone("conv4", store.image_shape), options)
     test = EpisodeSampler(store, EpisodeShape(n_query=5, n_unlabeled=0), split="val", seed=1)
-    before = evaluate(method, test, 100)
+    before = evaluate(method, test, 60)
     episodes = EpisodeSampler(store, GLYPHS.train, split="train", seed=0, labeled_share=GLYPHS.labeled_share)
     train(method, episodes, TrainConfig(n_episodes=n_episodes, validate_every=n_episodes))
-    gain = evaluate(method, test, 100).minus(before)
+    gain = evaluate(method, test, 60).minus(before)
     assert gain.mean > gain.ci95, f"{name}: {gain}"

@@ -117,6 +117,8 @@ def test_options_that_make_no_attention_are_refused() -> None:
         on_features("matchingnet", context=True, n_reads=0)
 
 
-@pytest.mark.parametrize("options", [{}, {"context": True, "n_reads": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param({"context": True, "n_reads": 2}, marks=pytest.mark.slow)], ids=str
+)
 def test_it_learns_letters(options: dict[str, object], glyphs: ImageStore) -> None:
     learns_glyphs("matchingnet", glyphs, **options)

@@ -36,6 +36,8 @@ VARIANTS: list[tuple[str, dict[str, object]]] = [
     ("tadam", {"variant": "B"}),
     ("metagan", {"generator_loss": "matching"}),
     ("metagan", {"adversary": False}),
+    ("metagan", {"discriminator": "relation"}),
+    ("matchingnet", {"context": True}),
     ("sala", {"metric": False}),
     ("sala", {"selection": False}),
     *(("sala", {"weights": kind}) for kind in ("constant", "shared", "double")),
