@@ -6,6 +6,7 @@ parameter or knows a method. Methods, the classifier of user images and tests ma
 
 from sala.functional.attention import attention
 from sala.functional.distances import squared_distances
+from sala.functional.inner_loop import inner_loop
 from sala.functional.prototypes import class_means, one_hot, weighted_means
 from sala.functional.refinement import refine, refine_steps
 from sala.functional.selection import PseudoLabels, nearest, ramp_weight, selection_size
@@ -16,6 +17,7 @@ __all__ = [
     "PseudoLabels",
     "attention",
     "class_means",
+    "inner_loop",
     "nearest",
     "one_hot",
     "ramp_weight",

@@ -20,6 +20,7 @@ from typing import Any
 from sala.errors import SalaError
 from sala.methods.base import Method
 from sala.methods.kmeans import SemiInference, SoftKMeans, SoftKMeansCluster
+from sala.methods.maml import MAML
 from sala.methods.masked_kmeans import MaskedSoftKMeans
 from sala.methods.matchingnet import MatchingNet
 from sala.methods.metagan import MetaGAN
@@ -47,6 +48,7 @@ COMPARED: dict[str, type[Method]] = {  # in the SALA paper
 BEYOND: dict[str, type[Method]] = {  # of the field, on the same episodes; in no table of the SALA paper
     "matchingnet": MatchingNet,
     "relationnet": RelationNet,
+    "maml": MAML,
 }
 METHODS = COMPARED | BEYOND
 

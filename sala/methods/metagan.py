@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sala.episodes.task import Task
 from sala.errors import SalaError, at_least
 from sala.functional import class_means, squared_distances
-from sala.methods.base import Method, cross_entropy, in_unit_range
+from sala.methods.base import Method, cross_entropy, generator_of, in_unit_range
 from sala.nn.backbones import Backbone
 from sala.nn.relation import RelationModule
 from sala.nn.statistics import unrecorded
@@ -199,9 +199,7 @@ def log_p_fake(scores: Tensor) -> Tensor:  # [..., n, k] -> [..., n]
 
 def noise_of(task: Task, n: int, dim: int, salt: int = 0) -> Tensor:  # -> [n, dim]
     """Normal noise, the same for the same images in whatever order."""
-    content = in_unit_range(task.support).double().sum() * 255 + in_unit_range(task.query).double().sum()
-    generator = torch.Generator().manual_seed(2 * int(1e3 * content.item()) + salt)
-    return torch.randn(n, dim, generator=generator).to(task.support.device)
+    return torch.randn(n, dim, generator=generator_of(task, salt)).to(task.support.device)
 
 
 class Generator(nn.Module):

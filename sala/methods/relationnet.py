@@ -20,7 +20,7 @@ class RelationNet(Method):
     Sung et al., CVPR 2018, arXiv:1711.06025.
 
     1. f(x): the map of an image, from a network without its last two pools        (sec. 3.4)
-    2. of a class with several images the sum of their maps                        (sec. 3.3)
+    2. of a class with several images the sum of their maps                        (sec. 3.2)
     3. r_ij = g(f(x_i), f(x_j)) in (0, 1), g the relation module                   (eq. 1)
     4. loss: mean of (r_ij - 1[y_i = y_j])^2 over all pairs                        (eq. 2)
 

@@ -57,7 +57,7 @@ class Conv4(Backbone):
         self.n_pools, self.out_map, self.out_dim = n_blocks, (width, side, side), width * side**2
 
     def unpooled(self) -> Conv4:
-        """Pools in the first two blocks alone, as in Relation Networks: 84 -> 42 -> 21 -> 21 -> 21, 28 -> 14 -> 7 -> 7 -> 7."""
+        """Pools in the first two blocks alone, as in Relation Networks: 84 -> 42 -> 21 -> 21 -> 21, 28 -> 14 -> 7 -> 7 -> 7"""
         network = copy(self)  # shares the blocks
         network._pool(2)
         return network

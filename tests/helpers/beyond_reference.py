@@ -70,3 +70,19 @@ def context_of_query(query: Vector, support: list[Vector], reader: Cell, n_reads
         out, c = reader.step(query + r, h, c)
         h = plus(out, query)
     return h
+
+
+def softmax_regression(
+    support: list[Vector], labels: list[int], W: list[Vector], b: Vector, n_steps: int, step_size: float
+) -> tuple[list[Vector], Vector]:
+    """Finn et al., algorithm 2, line 7, for a linear layer alone: gradient descent on the mean cross-entropy."""
+    for _ in range(n_steps):
+        p = [softmax([dot(w, x) + shift for w, shift in zip(W, b, strict=True)]) for x in support]
+        new_W, new_b = [], []
+        for c in range(len(W)):
+            errors = [row[c] - float(y == c) for row, y in zip(p, labels, strict=True)]
+            slope = [sum(e * x[j] for e, x in zip(errors, support, strict=True)) for j in range(len(W[0]))]
+            new_W.append([w - step_size * s / len(support) for w, s in zip(W[c], slope, strict=True)])
+            new_b.append(b[c] - step_size * sum(errors) / len(support))
+        W, b = new_W, new_b
+    return W, b

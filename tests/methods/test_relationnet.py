@@ -98,5 +98,6 @@ def test_gradients_match_finite_differences() -> None:
     gradients_agree(method, random_task(d=3, n_query=2))
 
 
+@pytest.mark.slow
 def test_it_learns_letters(glyphs: ImageStore) -> None:
     learns_glyphs("relationnet", glyphs)

@@ -38,6 +38,8 @@ VARIANTS: list[tuple[str, dict[str, object]]] = [
     ("metagan", {"adversary": False}),
     ("metagan", {"discriminator": "relation"}),
     ("matchingnet", {"context": True}),
+    ("maml", {"first_order": True, "n_way": None}),
+    ("maml", {"transductive": True}),
     ("sala", {"metric": False}),
     ("sala", {"selection": False}),
     *(("sala", {"weights": kind}) for kind in ("constant", "shared", "double")),
