@@ -19,6 +19,7 @@ from typing import Any
 
 from sala.errors import SalaError
 from sala.methods.base import Method
+from sala.methods.feat import FEAT
 from sala.methods.kmeans import SemiInference, SoftKMeans, SoftKMeansCluster
 from sala.methods.maml import MAML
 from sala.methods.masked_kmeans import MaskedSoftKMeans
@@ -49,6 +50,7 @@ BEYOND: dict[str, type[Method]] = {  # of the field, on the same episodes; in no
     "matchingnet": MatchingNet,
     "relationnet": RelationNet,
     "maml": MAML,
+    "feat": FEAT,
 }
 METHODS = COMPARED | BEYOND
 

@@ -86,3 +86,19 @@ def softmax_regression(
             new_b.append(b[c] - step_size * sum(errors) / len(support))
         W, b = new_W, new_b
     return W, b
+
+
+def set_to_set(
+    x: list[Vector], W_q: list[Vector], W_k: list[Vector], W_v: list[Vector], W: list[Vector], b: Vector, eps: float
+) -> list[Vector]:
+    """Ye et al.: self-attention with one head, a linear layer, a skip connection, and layer norm with gain 1."""
+    q, k, v = ([[dot(row, one) for row in weights] for one in x] for weights in (W_q, W_k, W_v))
+    adapted = []
+    for i, one in enumerate(x):
+        a = softmax([dot(q[i], key) / math.sqrt(len(one)) for key in k])
+        read = mixed(a, v)
+        moved = plus(one, [dot(row, read) for row in W], b)
+        mean = sum(moved) / len(moved)
+        variance = sum((m - mean) ** 2 for m in moved) / len(moved)
+        adapted.append([(m - mean) / math.sqrt(variance + eps) for m in moved])
+    return adapted

@@ -40,6 +40,7 @@ VARIANTS: list[tuple[str, dict[str, object]]] = [
     ("matchingnet", {"context": True}),
     ("maml", {"first_order": True, "n_way": None}),
     ("maml", {"transductive": True}),
+    ("feat", {"balance": 0.0}),
     ("sala", {"metric": False}),
     ("sala", {"selection": False}),
     *(("sala", {"weights": kind}) for kind in ("constant", "shared", "double")),
