@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Mapping
 from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,15 +22,11 @@ if TYPE_CHECKING:
 
 def methods() -> None:
     """List the methods and heads: their papers, what they do with unlabeled images, and the methods' options."""
-    from sala.methods import METHODS, method_options
+    from sala.methods import BEYOND, COMPARED, METHODS, method_options
 
-    table = Table(box=None, pad_edge=False)
-    for column in ("method", "paper", "in training", "at test", "transductive"):
-        table.add_column(column, overflow="fold")
-    for name, cls in METHODS.items():
-        used = [("used" if flag else "not used") for flag in (cls.trains_on_unlabeled, cls.tests_on_unlabeled)]
-        table.add_row(name, cls.paper, *used, transductive_text(cls))
-    console.out.print(table)
+    console.out.print(_methods_table(COMPARED))
+    console.out.print("\nbeyond the paper's comparison:\n")
+    console.out.print(_methods_table(BEYOND))
     console.out.print("\nin training, at test: what is done with unlabeled images there")
     console.out.print("\noptions (--set name=value; where there are choices, the first is the default):")
     for name, cls in METHODS.items():
@@ -37,6 +34,16 @@ def methods() -> None:
             console.out.print(f"  {name}: {escape(', '.join(option_text(*item) for item in options.items()))}")
     console.out.print("\nheads, without a training of their own (sala evaluate RUN --head NAME):\n")
     console.out.print(_heads_table())
+
+
+def _methods_table(group: Mapping[str, type[Method]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("method", "paper", "in training", "at test", "transductive"):
+        table.add_column(column, overflow="fold")
+    for name, cls in group.items():
+        used = [("used" if flag else "not used") for flag in (cls.trains_on_unlabeled, cls.tests_on_unlabeled)]
+        table.add_row(name, cls.paper, *used, transductive_text(cls))
+    return table
 
 
 def _heads_table() -> Table:

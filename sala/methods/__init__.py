@@ -1,7 +1,8 @@
 """The methods, one file per paper. A name and a backbone come in; a `Method` goes out.
 
-A name is one of `METHODS`, an entry point of the group `sala.methods`, or `path/to/file.py:Class`. A method sees tasks of
-tensors, never a dataset or the training loop. Evaluation, training, reproduction and the command line may call.
+A name is one of `METHODS`, an entry point of the group `sala.methods`, or `path/to/file.py:Class`. `METHODS` are those that
+the SALA paper compares (`COMPARED`) and others of the field (`BEYOND`). A method sees tasks of tensors, never a dataset or
+the training loop. Evaluation, training, reproduction and the command line may call.
 
 >>> list(METHODS)[:3]
 ['protonet', 'semi-inference', 'soft-kmeans']
@@ -18,19 +19,23 @@ from typing import Any
 
 from sala.errors import SalaError
 from sala.methods.base import Method
+from sala.methods.feat import FEAT
 from sala.methods.kmeans import SemiInference, SoftKMeans, SoftKMeansCluster
+from sala.methods.maml import MAML
 from sala.methods.masked_kmeans import MaskedSoftKMeans
+from sala.methods.matchingnet import MatchingNet
 from sala.methods.metagan import MetaGAN
 from sala.methods.plugins import from_entry_point, from_file, installed_plugins, is_file
 from sala.methods.protonet import ProtoNet
+from sala.methods.relationnet import RelationNet
 from sala.methods.sala import SALA
 from sala.methods.tadam import TADAM
 from sala.methods.tpn import TPN
 from sala.nn.backbones import Backbone
 
-__all__ = ["METHODS", "Method", "build_method", "method_class", "method_options"]
+__all__ = ["BEYOND", "COMPARED", "METHODS", "Method", "build_method", "method_class", "method_options"]
 
-METHODS: dict[str, type[Method]] = {
+COMPARED: dict[str, type[Method]] = {  # in the SALA paper
     "protonet": ProtoNet,
     "semi-inference": SemiInference,
     "soft-kmeans": SoftKMeans,
@@ -41,6 +46,13 @@ METHODS: dict[str, type[Method]] = {
     "metagan": MetaGAN,
     "sala": SALA,
 }
+BEYOND: dict[str, type[Method]] = {  # of the field, on the same episodes; in no table of the SALA paper
+    "matchingnet": MatchingNet,
+    "relationnet": RelationNet,
+    "maml": MAML,
+    "feat": FEAT,
+}
+METHODS = COMPARED | BEYOND
 
 
 def build_method(

@@ -201,9 +201,24 @@ def map_task(task: Task, function: Callable[[Tensor], Tensor]) -> Task:
     return replace(task, support=support, unlabeled=unlabeled, query=query)
 
 
+def one_at_a_time(function: Callable[[Task], Tensor], task: Task) -> Tensor:
+    """`function` of each task of a batch, stacked: for what is not computed on several tasks at once."""
+    if task.labels.ndim == 1:
+        return function(task)
+    tensors = ("support", "labels", "unlabeled", "query")
+    tasks = (replace(task, **{name: getattr(task, name)[i] for name in tensors}) for i in range(len(task.labels)))
+    return torch.stack([one_at_a_time(function, single) for single in tasks])
+
+
 def in_unit_range(images: Tensor) -> Tensor:
     """Bytes scaled to [0, 1]; floats as they are."""
     return images.float() / 255 if images.dtype == torch.uint8 else images
+
+
+def generator_of(task: Task, salt: int = 0) -> torch.Generator:
+    """Random numbers that are the same for the same images in whatever order; `salt` is 0 or 1."""
+    content = in_unit_range(task.support).double().sum() * 255 + in_unit_range(task.query).double().sum()
+    return torch.Generator().manual_seed(2 * int(1e3 * content.item()) + salt)
 
 
 def checked_logits(logits: Tensor, task: Task, method: Method) -> Tensor:

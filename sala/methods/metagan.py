@@ -13,47 +13,52 @@ from torch import Tensor, nn
 from sala.episodes.task import Task
 from sala.errors import SalaError, at_least
 from sala.functional import class_means, squared_distances
-from sala.methods.base import Method, cross_entropy, in_unit_range
-from sala.nn.backbones import Backbone, unrecorded
+from sala.methods.base import Method, cross_entropy, generator_of, in_unit_range
+from sala.nn.backbones import Backbone
+from sala.nn.relation import RelationModule
+from sala.nn.statistics import unrecorded
 
 PLAYERS = ("discriminator", "generator")
 
 
 class MetaGAN(Method):
-    """A prototype classifier with one class more, "fake", trained against a generator that is conditioned on the task.
+    """A classifier with one class more, "fake", trained against a generator that is conditioned on the task.
 
     Zhang et al., NeurIPS 2018.
 
     1. l_k(x) = b - a ||g(x) - c_k||^2 for the N classes, and 0 for the fake one     (a > 0 and b learned)
+       or, with `discriminator="relation"`, the relation score of x and class k before the sigmoid
     2. p_real(x) = sigmoid(LSE_k l_k(x)),  p(k | x, real) = softmax_k l_k(x)
     3. h_T = mean over the support of an encoder's features;  x' = G(z, h_T), z normal
     4. discriminator: L_D = - E_Q log p(y | x, real) - E_U log p_real(x) - E_G log(1 - p_real(x'))
     5. generator:     L_G = - E_G log p_real(x')
        or, with `generator_loss="matching"`, ||E_U g(x) - E_G g(x')||^2
 
-    Unlabeled images are real ones without a label, and enter in training alone; at test this is a Prototypical Network. In
-    a task without them the queries take their part. `adversary=False` removes the generator and L_D's last two terms;
-    unlabeled images are then in the batch-norm batch only.
+    Unlabeled images are real ones without a label, and enter in training alone; at test this is a Prototypical Network, or a
+    Relation Network. In a task without them the queries take their part. `adversary=False` removes the generator and L_D's
+    last two terms; unlabeled images are then in the batch-norm batch only.
 
-    Deviations: no code was released, and the paper's own classifiers are MAML and a Relation Network; this one is the
-    prototype head on the common backbone. The offset b is needed: without it LSE_k l_k <= log N, whatever x is
-    (test_without_its_offset_nothing_could_be_called_real); it starts at the mean distance of the first episode, and a at
-    1 / sqrt(d), so that p_real of real images starts not far from 1/2 (about 0.9 on 28 x 28 letters). The generator is
-    small (a step must be affordable on a CPU), normalizes each pixel's channels and ends in the range of real images; its
-    Adam has moments (0.5, 0.9), the discriminator's is the common one. Fakes pass batch norm as a batch of their own and
-    leave no trace in its running statistics. Distractors count as real: nothing here could reject them. Noise is a
-    function of the task's images, so that a training can be repeated bit for bit.
+    Deviations: no code was released, and the paper's own classifiers are MAML and a Relation Network; the default is the
+    prototype head on the common backbone, `discriminator="relation"` the paper's second. The offset b is needed: without it
+    LSE_k l_k <= log N, whatever x is (test_without_its_offset_nothing_could_be_called_real); it starts at the mean distance of
+    the first episode, and a at 1 / sqrt(d), so that p_real of real images starts not far from 1/2 (about 0.9 on 28 x 28
+    letters). The generator is small (a step must be affordable on a CPU), normalizes each pixel's channels and ends in the
+    range of real images; its Adam has moments (0.5, 0.9), the discriminator's is the common one. Fakes pass batch norm as a
+    batch of their own and leave no trace in its running statistics. Distractors count as real: nothing here could reject them.
+    Noise is a function of the task's images, so that a training can be repeated bit for bit.
 
     Parameters
     ----------
     backbone : Backbone
         From images to embeddings; on `sala.Identity` there is no generator.
+    discriminator : {"prototypes", "relation"}, default "prototypes"
+        What scores the classes: distances to prototypes, or the relation module of `relationnet`.
     adversary : bool, default True
         Whether there is a generator.
     generator_loss : {"non-saturating", "matching"}, default "non-saturating"
         What the generator minimizes.
     scale : float, optional
-        a at the beginning; 1 / sqrt(d) by default.
+        a at the beginning, with prototypes; 1 / sqrt(d) by default.
     noise : int, default 100
         Dimensions of z.
     width : int, default 16
@@ -75,21 +80,24 @@ class MetaGAN(Method):
         self,
         backbone: Backbone,
         *,
+        discriminator: Literal["prototypes", "relation"] = "prototypes",
         adversary: bool = True,
         generator_loss: Literal["non-saturating", "matching"] = "non-saturating",
         scale: float | None = None,  # a at the beginning; None: 1 / sqrt(d)
         noise: int = 100,  # dimensions of z
         width: int = 16,  # channels of the generator at full size
     ):
-        super().__init__(backbone)
+        super().__init__(backbone.unpooled() if discriminator == "relation" else backbone)
+        self.relation = RelationModule(self.backbone.out_map) if discriminator == "relation" else None
         self.generator_loss = generator_loss
         first = backbone.out_dim**-0.5 if scale is None else scale
         if not first > 0:
             raise SalaError(f"scale must be above 0; got {first:g}")
         at_least(1, noise, "noise, the number of its dimensions,")
         at_least(1, width, "width, the generator's number of channels,")
-        self.log_scale = nn.Parameter(torch.tensor(math.log(first)))  # log a
-        self.offset = nn.Parameter(torch.zeros(()))  # b
+        if self.relation is None:
+            self.log_scale = nn.Parameter(torch.tensor(math.log(first)))  # log a
+            self.offset = nn.Parameter(torch.zeros(()))  # b
         self.generator = None
         if adversary and backbone.image_shape is not None:  # ready-made features have no image to imitate
             self.generator = Generator(backbone.image_shape, noise=noise, width=width)
@@ -100,6 +108,9 @@ class MetaGAN(Method):
 
     def class_scores(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:  # [..., n, d], [..., k, d] -> [..., n, k]
         """l_k; that of the fake class is 0"""
+        if self.relation is not None:
+            scores: Tensor = self.relation(embeddings, prototypes)
+            return scores
         return self.offset - self.log_scale.exp() * squared_distances(embeddings, prototypes)
 
     def parameters_of(self, player: str) -> list[nn.Parameter]:
@@ -111,6 +122,8 @@ class MetaGAN(Method):
     @torch.no_grad()
     def prepare(self, task: Task) -> None:
         """b at the mean of the first episode's distances."""
+        if self.relation is not None:
+            return
         with unrecorded(self.backbone):
             embedded = self.embed(task)
         prototypes = class_means(embedded.support, embedded.labels, task.n_way)
@@ -133,7 +146,7 @@ class MetaGAN(Method):
         real = self.class_scores(_real(embedded), prototypes)
         with torch.no_grad():
             fakes = self.made_up(task, player)
-        fake = self.class_scores(self.embed_fakes(fakes), prototypes)
+        fake = self.scores_of_fakes(self.embed_fakes(fakes), prototypes)
         self.notes["real_accuracy"] = float((real.logsumexp(-1) > 0).float().mean())
         self.notes["fake_accuracy"] = float((fake.logsumexp(-1) < 0).float().mean())
         return on_labels - log_p_real(real).mean() - log_p_fake(fake).mean()
@@ -146,12 +159,17 @@ class MetaGAN(Method):
         fakes = self.embed_fakes(self.made_up(task, "generator"))
         if self.generator_loss == "matching":
             return (_real(embedded).mean(-2) - fakes.mean(-2)).square().sum(-1).mean()
-        return -log_p_real(self.class_scores(fakes, prototypes)).mean()
+        return -log_p_real(self.scores_of_fakes(fakes, prototypes)).mean()
 
     def embed_fakes(self, fakes: Tensor) -> Tensor:
         """Embeddings of fakes, which leave no trace in the running statistics."""
         with unrecorded(self.backbone):
             return self.embed_images(fakes)
+
+    def scores_of_fakes(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:
+        """l_k of fakes, which leave no trace in the relation module either."""
+        with unrecorded(self):
+            return self.class_scores(embeddings, prototypes)
 
     def made_up(self, task: Task, player: str) -> Tensor:  # -> [n, C, H, W]
         """As many fakes as there are real images in the unsupervised part of the loss."""
@@ -181,9 +199,7 @@ def log_p_fake(scores: Tensor) -> Tensor:  # [..., n, k] -> [..., n]
 
 def noise_of(task: Task, n: int, dim: int, salt: int = 0) -> Tensor:  # -> [n, dim]
     """Normal noise, the same for the same images in whatever order."""
-    content = in_unit_range(task.support).double().sum() * 255 + in_unit_range(task.query).double().sum()
-    generator = torch.Generator().manual_seed(2 * int(1e3 * content.item()) + salt)
-    return torch.randn(n, dim, generator=generator).to(task.support.device)
+    return torch.randn(n, dim, generator=generator_of(task, salt)).to(task.support.device)
 
 
 class Generator(nn.Module):

@@ -13,7 +13,8 @@ from sala.episodes.task import Task
 from sala.errors import SalaError, at_least
 from sala.functional import PseudoLabels, class_means, refine, refine_steps, squared_distances
 from sala.methods.base import Method, in_unit_range, map_task
-from sala.nn.backbones import Backbone, Film, running_statistics
+from sala.nn.backbones import Backbone, Film
+from sala.nn.statistics import running_statistics
 
 MULTIPLIER_PENALTY = 0.01  # L2, on the post-multipliers
 

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +28,10 @@ class Backbone(nn.Module):
     image_shape: tuple[int, int, int] | None = None  # [H, W, C] of the images it was built for
     film_widths: tuple[int, ...] = ()  # channels of each layer that takes a scale and a shift, see `Conv4.forward`
 
+    def unpooled(self) -> Backbone:
+        """The same weights without the last pools, for methods that compare maps; `out_map` is larger where there are any."""
+        return self
+
 
 Film = Sequence[tuple[Tensor, Tensor]]  # for each layer (gamma, beta), [n, channels]: h <- (1 + gamma) h + beta
 
@@ -43,44 +48,57 @@ class Conv4(Backbone):
         if image_size < 16:
             raise SalaError(f"Conv4 halves the image four times and needs at least 16 x 16 pixels; got {image_size}")
         self.blocks = nn.ModuleList(ConvBlock(in_channels if i == 0 else width, width) for i in range(4))
-        self.out_map = (width, image_size // 16, image_size // 16)
-        self.out_dim = width * (image_size // 16) ** 2
-        self.film_widths = (width,) * 4
+        self.image_size, self.film_widths = image_size, (width,) * 4
+        self._pool(4)
+
+    def _pool(self, n_blocks: int) -> None:
+        """Pool in the first blocks only."""
+        width, side = self.film_widths[0], self.image_size // 2**n_blocks
+        self.n_pools, self.out_map, self.out_dim = n_blocks, (width, side, side), width * side**2
+
+    def unpooled(self) -> Conv4:
+        """Pools in the first two blocks alone, as in Relation Networks: 84 -> 42 -> 21 -> 21 -> 21, 28 -> 14 -> 7 -> 7 -> 7"""
+        network = copy(self)  # shares the blocks
+        network._pool(2)
+        return network
 
     def forward(self, images: Tensor, film: Film | None = None) -> Tensor:
         x = images
         for i, block in enumerate(self.blocks):
-            x = block(x, film[i] if film else None)
+            x = block(x, film[i] if film else None, is_pooled=i < self.n_pools)
         return x.flatten(1)
 
 
 class ConvBlock(nn.Module):
-    """conv - batch norm - ReLU - max-pool. In evaluation the norm is folded into the kernel: one pass less."""
+    """conv - batch norm - ReLU - max-pool or none. In evaluation the norm is folded into the kernel: one pass less."""
 
     def __init__(self, in_channels: int, out_channels: int):
         super().__init__()
         self.conv = nn.Conv2d(in_channels, out_channels, 3, padding=1)
         self.norm = nn.BatchNorm2d(out_channels)
 
-    def forward(self, x: Tensor, film: tuple[Tensor, Tensor] | None = None) -> Tensor:
+    def forward(self, x: Tensor, film: tuple[Tensor, Tensor] | None = None, *, is_pooled: bool = True) -> Tensor:
+        is_plain = film is None and is_pooled  # what the fused kernels do
+        pool = partial(F.max_pool2d, kernel_size=2) if is_pooled else nn.Identity()
         if self.training:
             norm, conv = self.norm, self.conv
-            if film is None and conv.bias is not None and kernels.is_first(x, conv.weight):
+            if is_plain and conv.bias is not None and kernels.is_first(x, conv.weight):
                 return self._recorded(
                     kernels.first_block(x, conv.weight, conv.bias, norm.weight, norm.bias, norm.eps), over=x
                 )
             y = conv(x)
-            if film is None and kernels.is_fusable(y):
+            if is_plain and kernels.is_fusable(y):
                 return self._recorded(kernels.norm_relu_pool(y, norm.weight, norm.bias, norm.eps), over=y)
-            return F.max_pool2d(F.relu(_modulated(norm(y), film)), 2)
+            pooled: Tensor = pool(F.relu(_modulated(norm(y), film)))
+            return pooled
         assert self.norm.running_var is not None and self.norm.running_mean is not None and self.conv.bias is not None
         scale = self.norm.weight * (self.norm.running_var + self.norm.eps).rsqrt()
         kernel = self.conv.weight * scale[:, None, None, None]
         bias = (self.conv.bias - self.norm.running_mean) * scale + self.norm.bias
-        if film is None and not (kernel.requires_grad or bias.requires_grad) and kernels.is_first(x, kernel):
+        if is_plain and not (kernel.requires_grad or bias.requires_grad) and kernels.is_first(x, kernel):
             return kernels.first_block_folded(x, kernel, bias)
         x = _modulated(F.conv2d(x, kernel, bias, padding=1), film)
-        return F.relu(F.max_pool2d(x, 2))  # ReLU after the pool: a quarter of it
+        return F.relu(pool(x))  # ReLU after the pool: a quarter of it
 
     def _recorded(self, found: tuple[Tensor, Tensor, Tensor], over: Tensor) -> Tensor:
         """The output, once the running statistics are those that `nn.BatchNorm2d` would have kept."""
@@ -113,12 +131,21 @@ class ResNet12(Backbone):
             )
         channels = (in_channels, *widths)
         self.blocks = nn.Sequential(*(ResidualBlock(a, b) for a, b in zip(channels, widths, strict=False)))
+        self.image_size, self.is_averaged = image_size, True
         self.out_dim = widths[-1]
         self.out_map = (widths[-1], 1, 1)
 
+    def unpooled(self) -> ResNet12:
+        """Without the global mean: the map of the last block."""
+        network = copy(self)  # shares the blocks
+        side = self.image_size // 16
+        network.is_averaged, network.out_map = False, (self.out_map[0], side, side)
+        network.out_dim = self.out_map[0] * side**2
+        return network
+
     def forward(self, images: Tensor) -> Tensor:
         features: Tensor = self.blocks(images)
-        return features.mean((-2, -1))
+        return features.mean((-2, -1)) if self.is_averaged else features.flatten(1)
 
 
 class ResidualBlock(nn.Module):
@@ -177,7 +204,12 @@ class Scaled(Backbone):
         self.network = network
         self.out_dim, self.out_map, self.image_shape = network.out_dim, network.out_map, network.image_shape
         self.film_widths = network.film_widths
+        self.distance_scale = distance_scale
         self.factor: float = (distance_scale / network.out_dim) ** 0.5
+
+    def unpooled(self) -> Scaled:
+        """The network's own, scaled by its width."""
+        return Scaled(self.network.unpooled(), self.distance_scale)
 
     def forward(self, images: Tensor, film: Film | None = None) -> Tensor:
         embeddings: Tensor = self.network(images) if film is None else self.network(images, film)
@@ -225,27 +257,3 @@ def build_backbone(name: str, image_shape: tuple[int, int, int], *, distance_sca
     backbone.image_shape = image_shape
     backbone = backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return backbone if distance_scale is None else Scaled(backbone, distance_scale)
-
-
-@contextmanager
-def unrecorded(network: nn.Module) -> Iterator[None]:
-    """What passes through in training mode is normalized by its own statistics and leaves no trace in the running ones."""
-    norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm2d) and m.track_running_stats]
-    for norm in norms:
-        norm.track_running_stats = False
-    try:
-        yield
-    finally:
-        for norm in norms:
-            norm.track_running_stats = True
-
-
-@contextmanager
-def running_statistics(network: nn.Module) -> Iterator[None]:
-    """What passes through in training mode is normalized as at test. Gradients flow."""
-    was_training = network.training
-    network.eval()
-    try:
-        yield
-    finally:
-        network.train(was_training)

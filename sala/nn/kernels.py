@@ -9,6 +9,9 @@ not float32 on the CPU in channels-last memory, PyTorch's own operations do the 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
@@ -57,6 +60,19 @@ def norm_relu_pool(
     return plain(y, weight, bias, eps)
 
 
+_IS_FUSED: ContextVar[bool] = ContextVar("whether compiled kernels may be used", default=True)
+
+
+@contextmanager
+def unfused() -> Iterator[None]:
+    """PyTorch's operations alone: their gradients can be differentiated again, and hooks of batch norm are called."""
+    token = _IS_FUSED.set(False)
+    try:
+        yield
+    finally:
+        _IS_FUSED.reset(token)
+
+
 def is_fusable(y: Tensor) -> bool:
     """Whether the compiled kernels take this map."""
     return (
@@ -64,6 +80,7 @@ def is_fusable(y: Tensor) -> bool:
         and y.device.type == "cpu"
         and min(y.shape[-2:]) >= 2
         and y.is_contiguous(memory_format=torch.channels_last)
+        and _IS_FUSED.get()
         and chosen() == "numba"
     )
 
@@ -107,6 +124,7 @@ def is_first(x: Tensor, kernel: Tensor) -> bool:
         and min(x.shape[-2:]) >= 2
         and not torch.is_autocast_enabled("cpu")
         and not torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+        and _IS_FUSED.get()
         and chosen() == "numba"
     )
 

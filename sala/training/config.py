@@ -15,7 +15,7 @@ from sala.data import ImageStore, load_dataset
 from sala.data.files import read_text
 from sala.episodes.protocol import Budget, EpisodeShape, Protocol
 from sala.errors import SalaError, at_least
-from sala.methods import Method, build_method, method_class
+from sala.methods import Method, build_method, method_class, method_options
 from sala.nn.backbones import build_backbone
 from sala.training.loop import TrainConfig
 
@@ -131,11 +131,12 @@ class RunConfig:
     def build_method(self, image_shape: tuple[int, int, int], cls: type[Method] | None = None) -> Method:
         """The method on its backbone, untrained, for images of [H, W, C]; `cls` in place of the class that is named."""
         cls = cls or method_class(self.method)
+        ways = {"n_way": self.protocol.train.n_way} if "n_way" in method_options(cls) else {}
         scale = self.protocol.distance_scale if cls.sums_distances else None
         return build_method(
             cls,
             build_backbone(self.backbone, image_shape, distance_scale=scale),
-            self.options,
+            ways | self.options,
             selection_share=self.protocol.train.selection_share,
         )
 

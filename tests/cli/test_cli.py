@@ -166,6 +166,7 @@ def test_methods_are_listed_with_their_papers_and_options(monkeypatch: pytest.Mo
     assert rows["metagan"] == "metagan Zhang et al., NeurIPS 2018 used not used no"
     assert rows["tpn"].endswith("used used by --transductive")
     assert set(METHODS) <= set(rows)
+    assert out.index("\nsala ") < out.index("beyond the paper's comparison") < out.index("\nmatchingnet ")
     assert "eta=5.0" in out
     assert "variant=A|B" in out
 

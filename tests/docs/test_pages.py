@@ -15,11 +15,11 @@ import pytest
 
 import sala
 from sala.heads import HEADS
-from sala.methods import METHODS
+from sala.methods import BEYOND, COMPARED
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("**/*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md"))]
-METHODS_PAGE = ROOT / "docs/explanation/methods.md"
+METHODS_PAGES = {"methods.md": COMPARED, "methods-beyond.md": BEYOND}
 
 
 def commands(page: Path) -> Iterator[tuple[str, list[str]]]:
@@ -61,7 +61,7 @@ def test_python_of_the_pages_uses_public_names_alone() -> None:
 
 def test_functions_beside_the_equations_exist() -> None:
     section_file, n_named = "", 0
-    for line in METHODS_PAGE.read_text(encoding="utf-8").splitlines():
+    for line in "\n".join(map(methods_page, METHODS_PAGES)).splitlines():
         files = re.findall(r"`(sala/[\w/]+\.py)`", line)
         if line.startswith("| equation"):
             (section_file,) = files
@@ -85,9 +85,14 @@ def defined(file: str) -> set[str]:
     return found
 
 
-def test_every_method_has_its_chapter() -> None:
-    headings = " ".join(re.findall(r"^## (.*)$", METHODS_PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE))
-    assert all(name in headings.replace("and ", "").split() for name in METHODS)
+@pytest.mark.parametrize("page", METHODS_PAGES)
+def test_every_method_has_its_chapter_on_the_page_of_its_group(page: str) -> None:
+    headings = " ".join(re.findall(r"^## (.*)$", methods_page(page), flags=re.MULTILINE))
+    assert all(name in headings.replace("and ", "").split() for name in METHODS_PAGES[page])
+
+
+def methods_page(name: str) -> str:
+    return (ROOT / "docs/explanation" / name).read_text(encoding="utf-8")
 
 
 def test_every_head_has_its_row() -> None:

@@ -239,3 +239,24 @@ def test_a_generator_has_a_size(name: str) -> None:
 def test_a_scale_is_positive() -> None:
     with pytest.raises(SalaError, match="scale"):
         on_features("metagan", scale=0.0)
+
+
+def test_with_a_relation_network_the_scores_are_its_relations_before_the_sigmoid() -> None:
+    method = on_images(discriminator="relation", adversary=False).eval()
+    torch.manual_seed(0)
+    plain = build_method("relationnet", build_backbone("conv4", (28, 28, 1))).eval()
+    assert plain.state_dict().keys() == method.state_dict().keys()
+    plain.load_state_dict(method.state_dict())
+    assert_close(method.classify(images_task()[0]), plain.classify(images_task()[0]))
+
+
+@pytest.mark.parametrize("player", ["discriminator", "generator"])
+def test_a_relation_network_plays_against_the_generator(player: str) -> None:
+    """Each player has a gradient of its own, and fakes leave no trace in the relation module's statistics."""
+    method, (task, labels) = on_images(discriminator="relation").train(), images_task()
+    method.prepare(task)
+    before = [buffer.clone() for buffer in method.relation.buffers()]
+    method.scores_of_fakes(method.embed_fakes(method.samples(task)), method.embed(task).support)
+    assert all(torch.equal(a, b) for a, b in zip(before, method.relation.buffers(), strict=True))
+    method.loss(task, labels, player).backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in method.parameters_of(player))

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from sala.errors import SalaError
-from sala.nn.backbones import BACKBONES, Conv4, build_backbone
+from sala.nn.backbones import BACKBONES, Conv4, Identity, ResNet12, build_backbone
 
 
 @pytest.mark.parametrize(("size", "channels", "d"), [(28, 1, 64), (32, 3, 256), (84, 3, 1600), (64, 3, 1024)])
@@ -84,3 +84,33 @@ def test_a_distance_scale_multiplies_squared_distances_by_itself_over_the_width(
 def test_a_scale_of_nothing_is_refused() -> None:
     with pytest.raises(SalaError, match="above 0"):
         build_backbone("conv4", (28, 28, 1), distance_scale=0.0)
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_the_unpooled_network_has_the_same_weights_and_a_larger_map(mode: bool) -> None:
+    torch.manual_seed(0)
+    network = build_backbone("conv4", (28, 28, 1)).train(mode)
+    images, maps = torch.rand(3, 1, 28, 28), network.unpooled().train(mode)
+    assert (network.out_map, maps.out_map, maps.out_dim) == ((64, 1, 1), (64, 7, 7), 64 * 49)
+    x = images
+    for i, block in enumerate(network.blocks):
+        x = block.norm(block.conv(x)).relu()
+        x = torch.max_pool2d(x, 2) if i < 2 else x
+    assert_close(maps(images), x.flatten(1), rtol=1e-4, atol=1e-5)
+    assert maps.state_dict().keys() == network.state_dict().keys()
+    assert network(images).shape == (3, 64)  # is as it was
+
+
+def test_the_unpooled_resnet_ends_before_its_mean() -> None:
+    torch.manual_seed(0)
+    network = ResNet12(1, 32, widths=(4, 4, 4, 6)).eval()
+    maps, images = network.unpooled(), torch.rand(2, 1, 32, 32)
+    assert (maps.out_map, maps.out_dim) == ((6, 2, 2), 24)
+    assert_close(maps(images).reshape(2, 6, 2, 2).mean((-2, -1)), network(images))
+
+
+def test_a_distance_scale_is_by_the_width_of_the_unpooled_map() -> None:
+    scaled = build_backbone("conv4", (28, 28, 1), distance_scale=64.0)
+    assert scaled.unpooled().out_map == (64, 7, 7)
+    assert scaled.unpooled().factor == pytest.approx(1 / 7)
+    assert Identity(5).unpooled().out_map == (5, 1, 1)

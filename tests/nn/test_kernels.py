@@ -13,7 +13,8 @@ from torch.testing import assert_close
 
 from sala.errors import SalaError
 from sala.nn import kernels
-from sala.nn.backbones import Conv4, ConvBlock, unrecorded
+from sala.nn.backbones import Conv4, ConvBlock
+from sala.nn.statistics import unrecorded
 from tests.helpers.tasks import SameByThreads
 
 numba = pytest.importorskip("numba")

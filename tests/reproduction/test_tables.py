@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sala.errors import SalaError
+from sala.methods import COMPARED
 from sala.reproduction import formats
 from sala.reproduction.published import DATASETS, PUBLISHED_SETTINGS, VARIANTS, WITH, WITHOUT
 from sala.reproduction.records import Record
@@ -154,3 +155,7 @@ def test_every_published_row_of_omniglot_has_its_setting() -> None:
 
 def test_columns_begin_with_miniimagenet() -> None:
     assert DATASETS["cpu"] == ("miniimagenet", "omniglot", "tiny-tiered")
+
+
+def test_no_table_of_the_paper_has_a_method_beyond_its_comparison() -> None:
+    assert {variant.method for variant in VARIANTS.values()} <= set(COMPARED)
