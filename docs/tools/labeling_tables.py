@@ -7,14 +7,21 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "results" / "practice"
 Rows = Iterable[list[str]]
 
 
+NOTHING = "Not yet run.\n"
+
+
 def labeling_table(name: str) -> str:
-    return markdown(TABLES[name]())
+    try:
+        return markdown(TABLES[name]())
+    except FileNotFoundError:
+        return NOTHING
 
 
 def markdown(made: Rows) -> str:
@@ -189,40 +196,35 @@ def folders_counted() -> Rows:
                f"{errors[0]:.2f} to {errors[-1]:.2f}, mean {sum(errors) / len(errors):.2f}"]  # fmt: skip
 
 
-def temperature() -> Rows:
-    yield ["draws", "ECE, together", "of a draw", "with the best temperature, in hindsight", "by chance"]
-    for title, found in measured("temperature.json")["quality"].items():
-        yield [f"{title} ({found['n']})", f"{found['ece_of_all_draws']:.3f}",
-               *(interval(found[key], 3) for key in ("ece", "ece_in_hindsight", "ece_by_chance"))]  # fmt: skip
+ABLATION_COLUMNS = ("1 shot", "1 shot, outliers", "5 shots", "5 shots, outliers")
 
 
-def outlier_model() -> Rows:
-    yield ["draws", "precision where 0.9 is asked", "recall", "error of the share of outliers", "AUROC"]
-    for title, found in measured("outlier-model.json")["quality"].items():
-        yield [f"{title} ({found['draws']})",
-               *(f"{found[key]:.2f}" for key in ("precision", "recall", "error of the share", "AUROC"))]  # fmt: skip
+def ablation(measure: str, digits: int) -> Rows:
+    """A measure of the whole classifier, and below it what leaving out a part adds, with the interval over sets."""
+    whole, *parts = measured("ablation.json")["results"].items()
+    columns = [column for column in ABLATION_COLUMNS if whole[1][column][measure]]
+    yield ["left out", *columns]
+    yield [whole[0], *(f"{whole[1][column][measure]['mean']:.{digits}f}" for column in columns)]
+    for title, found in parts:
+        yield [title, *(signed(found[column][measure]["difference"], digits) for column in columns)]
 
 
-def known_outliers() -> Rows:
-    yield ["pools, and number of known outliers", "AUROC", "gained", "Brier score", "rejected: precision, recall"]
-    for prefix, name in (("", "known-outliers.json"), ("photos (Caltech), ", "known-outliers-caltech.json")):
-        for title, found in measured(name)["quality"].items():
-            both = found["without"], found["with"]
-            auroc, brier = (" -> ".join(f"{part[key]:.3f}" for part in both) for key in ("AUROC", "Brier score"))
-            yield [f"{prefix}{title} ({both[0]['draws']})", auroc, interval(found["AUROC gained"], 3), brier,
-                   " -> ".join(map(precision_and_recall, both))]  # fmt: skip
+def signed(value: dict[str, float], digits: int) -> str:
+    return f"{value['mean']:+.{digits}f} ± {value['ci95']:.{digits}f}"
 
 
-def precision_and_recall(found: dict[str, Any]) -> str:
-    return "none" if found["precision"] is None else f"{found['precision']:.2f}, {found['recall']:.2f}"
-
-
-def hyperparameters() -> Rows:
-    content = measured("choice.json")["accuracy and AUROC"]
-    default = content["default"]
-    yield ["hyper-parameters", "accuracy, %", "minus the default's", "outlier AUROC"]
-    for title, (accuracy, auroc) in content.items():
-        yield [title, f"{100 * accuracy:.1f}", f"{100 * (accuracy - default[0]):+.1f}", f"{auroc:.3f}"]
+def known() -> Rows:
+    """Pools with 0, 1, 5 and 15 known outliers: AUROC and its gain, and what is rejected."""
+    yield ["pools", "known outliers", "sets", "AUROC", "gained", "rejected: precision, mean over sets that reject",
+           "lowest set", "recall, mean over sets", "recall in hindsight"]  # fmt: skip
+    for column, by_known in measured("known.json")["results"].items():
+        for n, found in by_known.items():
+            precision, gained = found["precision"], "" if n == "0" else signed(found["gained"], 3)
+            lowest = min(precision, key=precision.__getitem__, default="")
+            yield [column, n, str(len(found["sets"])), interval(found["auroc"], 3), gained,
+                   f"{mean(precision.values()):.2f} ({len(precision)})" if precision else "none rejected",
+                   f"{lowest} {precision[lowest]:.2f}" if precision else "-",
+                   *(f"{mean(found[key].values()):.2f}" for key in ("recall", "recall in hindsight"))]  # fmt: skip
 
 
 def metric() -> Rows:
@@ -276,10 +278,10 @@ TABLES: dict[str, Callable[[], Rows]] = {
     "elsewhere": elsewhere,
     "folders": folders,
     "folders_counted": folders_counted,
-    "temperature": temperature,
-    "outlier_model": outlier_model,
-    "known_outliers": known_outliers,
-    "hyperparameters": hyperparameters,
+    "ablation": lambda: ablation("accuracy", 1),
+    "ablation_ece": lambda: ablation("ece", 3),
+    "ablation_auroc": lambda: ablation("auroc", 3),
+    "known": known,
     "metric": metric,
     "scale": scale,
     "clicks": clicks,
