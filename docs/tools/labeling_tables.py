@@ -215,15 +215,17 @@ def signed(value: dict[str, float], digits: int) -> str:
 
 def known() -> Rows:
     """Pools with 0, 1, 5 and 15 known outliers: AUROC and its gain, and what is rejected."""
-    yield ["pools", "known outliers", "sets", "AUROC", "gained", "rejected: precision, mean over sets that reject",
-           "lowest set", "recall, mean over sets", "recall in hindsight"]  # fmt: skip
+    yield ["pools", "known outliers", "sets", "AUROC", "gained", "images rejected", "outliers among them",
+           "sets that reject; the lowest", "recall", "recall in hindsight"]  # fmt: skip
     for column, by_known in measured("known.json")["results"].items():
         for n, found in by_known.items():
-            precision, gained = found["precision"], "" if n == "0" else signed(found["gained"], 3)
+            draws, precision = [draw for of in found["sets"].values() for draw in of], found["precision"]
+            n_rejected, n_right = (sum(draw[key] for draw in draws) for key in ("rejected", "right"))
             lowest = min(precision, key=precision.__getitem__, default="")
-            yield [column, n, str(len(found["sets"])), interval(found["auroc"], 3), gained,
-                   f"{mean(precision.values()):.2f} ({len(precision)})" if precision else "none rejected",
-                   f"{lowest} {precision[lowest]:.2f}" if precision else "-",
+            yield [column, n, str(len(found["sets"])), interval(found["auroc"], 3),
+                   "" if n == "0" else signed(found["gained"], 3), str(n_rejected),
+                   f"{n_right / n_rejected:.2f}" if n_rejected else "-",
+                   f"{len(precision)}; {lowest} {precision[lowest]:.2f}" if precision else "0",
                    *(f"{mean(found[key].values()):.2f}" for key in ("recall", "recall in hindsight"))]  # fmt: skip
 
 
