@@ -81,7 +81,7 @@ LABELING = [
 ]
 WAYS = [
     "dataset → sampler → Episode → backbone → prototypes → metric → selection → refinement → logits → loss | accuracy → table",
-    "files → encoder → features → normalize → mixture → whitening → mixture → neighbors → calibration → CSV | report | page | model",
+    "files → encoder → features → normalize → mixture → whitening → neighbors → calibration → CSV | report | page | model",
 ]
 
 

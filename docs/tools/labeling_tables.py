@@ -213,6 +213,15 @@ def signed(value: dict[str, float], digits: int) -> str:
     return f"{value['mean']:+.{digits}f} ± {value['ci95']:.{digits}f}"
 
 
+def fitted() -> Rows:
+    """Calibration errors of classes and of outliers by kind of pool: with the set left out of the fit, and as shipped."""
+    left_out, shipped = (measured("calibration.json")["errors"][key] for key in ("sets left out", "all sets"))
+    yield ["pools", "classes: left out", "shipped", "outliers: left out", "shipped"]
+    for kind in left_out:
+        both = [found[kind][key] for key in ("classes", "outliers") for found in (left_out, shipped)]
+        yield [kind, *(f"{error:.3f}" for error in both)]
+
+
 def known() -> Rows:
     """Pools with 0, 1, 5 and 15 known outliers: AUROC and its gain, and what is rejected."""
     yield ["pools", "known outliers", "sets", "AUROC", "gained", "images rejected", "outliers among them",
@@ -283,6 +292,7 @@ TABLES: dict[str, Callable[[], Rows]] = {
     "ablation": lambda: ablation("accuracy", 1),
     "ablation_ece": lambda: ablation("ece", 3),
     "ablation_auroc": lambda: ablation("auroc", 3),
+    "calibration": fitted,
     "known": known,
     "metric": metric,
     "scale": scale,
