@@ -214,9 +214,9 @@ def signed(value: dict[str, float], digits: int) -> str:
 
 
 def fitted() -> Rows:
-    """Calibration errors of classes and of outliers by kind of pool: with the set left out of the fit, and as shipped."""
+    """Calibration errors of classes and of outliers by kind of pool: with the set left out of the fit, and not."""
     left_out, shipped = (measured("calibration.json")["errors"][key] for key in ("sets left out", "all sets"))
-    yield ["pools", "classes: left out", "shipped", "outliers: left out", "shipped"]
+    yield ["pools", "classes: left out", "fitted on all", "outliers: left out", "fitted on all"]
     for kind in left_out:
         both = [found[kind][key] for key in ("classes", "outliers") for found in (left_out, shipped)]
         yield [kind, *(f"{error:.3f}" for error in both)]
