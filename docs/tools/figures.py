@@ -15,6 +15,7 @@ from sala.classifier.fit import ClassifierConfig, fit_pool
 ASSETS = Path(__file__).parents[1] / "assets"
 COLORS = ("#0072b2", "#d55e00", "#009e73")
 GRAY = "#777777"
+N_KNOWN = 5  # outliers, in the last picture
 
 
 def toy_pool(seed: int = 11) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -33,15 +34,19 @@ def draw_classifier() -> None:
     shown = [labeled @ plane, pool @ plane]
     figure = Figure(figsize=(10.5, 3.7), layout="constrained")
     axes = figure.subplots(1, 3)
-    for ax, step, n_steps in zip(axes, ("labeled images alone", "refined by the pool"), (0, 4), strict=False):
+    for ax, step, n_steps in zip(axes, ("labeled images alone", "with the pool"), (0, 4), strict=False):
         fitted = fit_pool(labeled, np.arange(3), pool, config=ClassifierConfig(n_steps=n_steps))
         is_wrong = (fitted.pool.label != truth) & (truth >= 0)
         scatter(ax, *shown, [COLORS[label] for label in fitted.pool.label], truth < 0)
         ax.scatter(*shown[1][is_wrong].T, s=60, facecolor="none", edgecolor="black", linewidths=0.9)
         ax.set_title(f"{step}: {1 - is_wrong.sum() / (truth >= 0).sum():.0%} right", fontsize=10)
+    known = np.flatnonzero(truth < 0)[:N_KNOWN]
+    rest = np.setdiff1d(np.arange(len(pool)), known)
+    fitted = fit_pool(labeled, np.arange(3), pool[rest], outliers=pool[known])
     shade = [str(1 - float(p)) for p in fitted.pool.outlier_probability]  # a gray: "0" is black
-    scatter(axes[2], *shown, shade, truth < 0)
-    axes[2].set_title("outlier probability: white 0, black 1", fontsize=10)
+    scatter(axes[2], shown[0], shown[1][rest], shade, truth[rest] < 0)
+    axes[2].scatter(*shown[1][known].T, s=60, c="red", marker="X", edgecolor="black", linewidths=0.9, zorder=3)
+    axes[2].set_title(f"outlier probability, {N_KNOWN} known: white 0, black 1", fontsize=10)
     save(figure, "classifier.svg")
 
 
@@ -76,7 +81,7 @@ LABELING = [
 ]
 WAYS = [
     "dataset → sampler → Episode → backbone → prototypes → metric → selection → refinement → logits → loss | accuracy → table",
-    "files → encoder → features → normalize → prototypes → whitening → outliers → calibration → CSV | report | page | model",
+    "files → encoder → features → normalize → mixture → whitening → neighbors → calibration → CSV | report | page | model",
 ]
 
 

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from labeling_tables import labeling_table, markdown
+from labeling_tables import NOTHING, labeling_table, markdown
 from sets_tables import SETS_TABLES
 
 from sala.reproduction import findings as learned
@@ -37,7 +37,6 @@ MARK = re.compile(
     r"(<!-- (tables|scales|treatments|summary|coverage|findings|labeling|sets): ([\w -]+?) -->\n).*?(<!-- end -->)",
     re.DOTALL,
 )
-NOTHING = "Not yet run.\n"
 
 
 def shown(names: Iterable[str], dataset: str, budget: str) -> str:

@@ -7,14 +7,21 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 RESULTS = Path(__file__).parents[2] / "results" / "practice"
 Rows = Iterable[list[str]]
 
 
+NOTHING = "Not yet run.\n"
+
+
 def labeling_table(name: str) -> str:
-    return markdown(TABLES[name]())
+    try:
+        return markdown(TABLES[name]())
+    except FileNotFoundError:
+        return NOTHING
 
 
 def markdown(made: Rows) -> str:
@@ -189,40 +196,46 @@ def folders_counted() -> Rows:
                f"{errors[0]:.2f} to {errors[-1]:.2f}, mean {sum(errors) / len(errors):.2f}"]  # fmt: skip
 
 
-def temperature() -> Rows:
-    yield ["draws", "ECE, together", "of a draw", "with the best temperature, in hindsight", "by chance"]
-    for title, found in measured("temperature.json")["quality"].items():
-        yield [f"{title} ({found['n']})", f"{found['ece_of_all_draws']:.3f}",
-               *(interval(found[key], 3) for key in ("ece", "ece_in_hindsight", "ece_by_chance"))]  # fmt: skip
+ABLATION_COLUMNS = ("1 shot", "1 shot, outliers", "5 shots", "5 shots, outliers")
 
 
-def outlier_model() -> Rows:
-    yield ["draws", "precision where 0.9 is asked", "recall", "error of the share of outliers", "AUROC"]
-    for title, found in measured("outlier-model.json")["quality"].items():
-        yield [f"{title} ({found['draws']})",
-               *(f"{found[key]:.2f}" for key in ("precision", "recall", "error of the share", "AUROC"))]  # fmt: skip
+def ablation(measure: str, digits: int) -> Rows:
+    """A measure of the whole classifier, and below it what leaving out a part adds, with the interval over sets."""
+    whole, *parts = measured("ablation.json")["results"].items()
+    columns = [column for column in ABLATION_COLUMNS if whole[1][column][measure]]
+    yield ["left out", *columns]
+    yield [whole[0], *(f"{whole[1][column][measure]['mean']:.{digits}f}" for column in columns)]
+    for title, found in parts:
+        yield [title, *(signed(found[column][measure]["difference"], digits) for column in columns)]
 
 
-def known_outliers() -> Rows:
-    yield ["pools, and number of known outliers", "AUROC", "gained", "Brier score", "rejected: precision, recall"]
-    for prefix, name in (("", "known-outliers.json"), ("photos (Caltech), ", "known-outliers-caltech.json")):
-        for title, found in measured(name)["quality"].items():
-            both = found["without"], found["with"]
-            auroc, brier = (" -> ".join(f"{part[key]:.3f}" for part in both) for key in ("AUROC", "Brier score"))
-            yield [f"{prefix}{title} ({both[0]['draws']})", auroc, interval(found["AUROC gained"], 3), brier,
-                   " -> ".join(map(precision_and_recall, both))]  # fmt: skip
+def signed(value: dict[str, float], digits: int) -> str:
+    return f"{value['mean']:+.{digits}f} ± {value['ci95']:.{digits}f}"
 
 
-def precision_and_recall(found: dict[str, Any]) -> str:
-    return "none" if found["precision"] is None else f"{found['precision']:.2f}, {found['recall']:.2f}"
+def fitted() -> Rows:
+    """Calibration errors of classes and of outliers by kind of pool: with the set left out of the fit, and not."""
+    left_out, shipped = (measured("calibration.json")["errors"][key] for key in ("sets left out", "all sets"))
+    yield ["pools", "classes: left out", "fitted on all", "outliers: left out", "fitted on all"]
+    for kind in left_out:
+        both = [found[kind][key] for key in ("classes", "outliers") for found in (left_out, shipped)]
+        yield [kind, *(f"{error:.3f}" for error in both)]
 
 
-def hyperparameters() -> Rows:
-    content = measured("choice.json")["accuracy and AUROC"]
-    default = content["default"]
-    yield ["hyper-parameters", "accuracy, %", "minus the default's", "outlier AUROC"]
-    for title, (accuracy, auroc) in content.items():
-        yield [title, f"{100 * accuracy:.1f}", f"{100 * (accuracy - default[0]):+.1f}", f"{auroc:.3f}"]
+def known() -> Rows:
+    """Pools with 0, 1, 5 and 15 known outliers: AUROC and its gain, and what is rejected."""
+    yield ["pools", "known outliers", "sets", "AUROC", "gained", "images rejected", "outliers among them",
+           "sets that reject; the lowest", "recall", "recall in hindsight"]  # fmt: skip
+    for column, by_known in measured("known.json")["results"].items():
+        for n, found in by_known.items():
+            draws, precision = [draw for of in found["sets"].values() for draw in of], found["precision"]
+            n_rejected, n_right = (sum(draw[key] for draw in draws) for key in ("rejected", "right"))
+            lowest = min(precision, key=precision.__getitem__, default="")
+            yield [column, n, str(len(found["sets"])), interval(found["auroc"], 3),
+                   "" if n == "0" else signed(found["gained"], 3), str(n_rejected),
+                   f"{n_right / n_rejected:.2f}" if n_rejected else "-",
+                   f"{len(precision)}; {lowest} {precision[lowest]:.2f}" if precision else "0",
+                   *(f"{mean(found[key].values()):.2f}" for key in ("recall", "recall in hindsight"))]  # fmt: skip
 
 
 def metric() -> Rows:
@@ -276,10 +289,11 @@ TABLES: dict[str, Callable[[], Rows]] = {
     "elsewhere": elsewhere,
     "folders": folders,
     "folders_counted": folders_counted,
-    "temperature": temperature,
-    "outlier_model": outlier_model,
-    "known_outliers": known_outliers,
-    "hyperparameters": hyperparameters,
+    "ablation": lambda: ablation("accuracy", 1),
+    "ablation_ece": lambda: ablation("ece", 3),
+    "ablation_auroc": lambda: ablation("auroc", 3),
+    "calibration": fitted,
+    "known": known,
     "metric": metric,
     "scale": scale,
     "clicks": clicks,

@@ -1,8 +1,8 @@
-"""Every number of the classifier that was chosen or fitted, in one place.
+"""The numbers of the classifier that were chosen or fitted on image sets; other constants stand in the file of their step.
 
     SALA_DATA=FILES python benchmarks/labeling/calibrate.py     # writes the fitted ones, judged on sets left out
 
-Those above the line were chosen by `make bench-labeling`, which shows what each is worth; those below it were fitted.
+Those above the line, and `CAUTION`, were chosen by `make bench-labeling`; the others were fitted (docs/results/choices.md).
 """
 
 from __future__ import annotations

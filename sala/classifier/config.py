@@ -13,8 +13,8 @@ from sala.classifier import coefficients as chosen
 class ClassifierConfig:
     """Hyper-parameters of `fit_pool`; the defaults work for most pools.
 
-    The defaults and all other numbers (coefficients.py) were chosen by `make bench-labeling`, each on other image sets than
-    it was judged on.
+    The defaults and all other numbers (coefficients.py) were chosen on eleven image sets; the fitted ones were also judged on
+    sets left out (docs/results/choices.md).
 
     Parameters
     ----------

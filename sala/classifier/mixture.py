@@ -69,7 +69,7 @@ class Mixture:
         return self._known_evidence(embeddings, ratio) - inlier
 
     def _known_evidence(self, embeddings: Tensor, ratio: float) -> Tensor:  # [n, d] -> [n]
-        """log p(x | outlier) / U(x): known outliers are components too, m of them as likely as m + 1 to 1 of the rest."""
+        """log p(x | outlier) / U(x): known outliers are components too; they and U have 1 / (m + 1) each."""
         m = len(self.known_outliers)
         if not m:
             return embeddings.new_zeros(len(embeddings))

@@ -43,6 +43,8 @@ class LabelingResult:
         For `sala predict` and `predict_files`; `model.save(path)` writes it.
     held_out : HeldOut
         Cross-validated predictions of labeled images; `check` makes something of them.
+    rejection_obstacle : str
+        Why nothing can be rejected, in one sentence; empty where something can.
 
     Examples
     --------
@@ -73,7 +75,7 @@ class LabelingResult:
     predictions: Predictions
     model: LabelModel
     held_out: HeldOut
-    rejection_obstacle: str = ""  # why nothing can be rejected, in one sentence; empty where something can
+    rejection_obstacle: str = ""
 
     @property
     def project(self) -> Project:
