@@ -26,6 +26,15 @@ def act(session: Session, body: Any, run_id: str) -> int:
         return session.rename_class(body["class"], body["name"])
     if what == "undo" and ("version" not in body or _are_numbers([body["version"]])):
         return session.undo(body.get("version"))
+    if what == "audit" and _are_numbers([body.get("n")]):
+        return session.begin_audit(body["n"], anew=body.get("anew") is True)
+    if (
+        what == "answer"
+        and _are_numbers(body.get("items"))
+        and len(body["items"]) == 1
+        and _are_numbers([body.get("to")])
+    ):
+        return session.answer(body["items"][0], body["to"])
     raise SalaError("the page makes no such request; reload the page")
 
 

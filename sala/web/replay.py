@@ -73,13 +73,17 @@ class Replay:
         if event["do"] == "add":
             state.called.append(event["name"])
         elif event["do"] == "rename":
-            number = self._class_number(event["class"])
+            number = self.class_number(event["class"])
             if number is not None:
                 state.called[number] = event["name"]
-        else:
-            self._apply_label(state, event, self._class_number(event["to"]))
+        elif event["do"] in ("label", "answer"):
+            self._apply_label(state, event, self.class_number(event["to"]))
 
-    def _class_number(self, class_id: str) -> int | None:
+    def row(self, key: str) -> int | None:
+        """Return the number of an image; None for one that is gone."""
+        return self._index.get(key)
+
+    def class_number(self, class_id: str) -> int | None:
         """Return a class's number; None for a folder that is gone."""
         kind, _, number = class_id.partition("/")
         return len(self._classes) + int(number) if kind == "added" else self._number.get(class_id)
@@ -88,7 +92,7 @@ class Replay:
         rows = [self._index[key] for key in event["items"] if key in self._index]
         state.n_lost += len(event["items"]) - len(rows) if to is not None else len(event["items"])
         rows = [copy for i in rows for copy in self._same.get(i, (i,))]  # images of one content have one label
-        state.n_checked += event["checked"]
-        state.n_agreed += event["agreed"]
+        state.n_checked += event.get("checked", 0)  # answers of an audit are counted apart
+        state.n_agreed += event.get("agreed", 0)
         if to is not None:
             state.given[rows] = self._given[rows] if to == CLEAR else to

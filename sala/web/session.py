@@ -3,6 +3,7 @@
     session = Session(embed_project(project, encoder), Journal(path))   # takes up where the journal ends
     session.label([17, 18], to=2)                            # or OUTLIER, or CLEAR; on disk when it returns
     session.undo();  session.add_class("owl");  session.rename_class(2, "barn owl")
+    session.begin_audit(20);  session.answer(item, to=2)     # images that chance draws; the answer judges the prediction
     session.snapshot()                                       # labels of all images; fitted anew if something has changed
 
 The state is the journal, replayed: there is nothing else to save. Any thread may call any method. A change returns
@@ -11,11 +12,15 @@ the version of the state that it leads to.
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from sala.errors import SalaError
 from sala.labeling.embedding import ProjectFeatures
@@ -23,7 +28,8 @@ from sala.labeling.folders import checked_class
 from sala.labeling.label import LabelingResult, classify, no_predictions
 from sala.labeling.predictions import Predictions
 from sala.labeling.project import OUTLIER, UNLABELED
-from sala.web.events import MAX_CLASSES, MAX_NAME, Event, InForce, encoded, is_name, parsed
+from sala.web.checks import AuditResult, audit_result, read_checks
+from sala.web.events import MAX_AUDIT, MAX_CLASSES, MAX_NAME, WHOLE, Event, InForce, encoded, is_name, parsed
 from sala.web.journal import Journal
 from sala.web.replay import CLEAR, Replay, State
 
@@ -86,10 +92,49 @@ class Session:
             if not (0 <= to < n_classes or to in (OUTLIER, CLEAR)):
                 raise SalaError(f"classes are 0 .. {n_classes - 1}; got {to}; reload the page")
             items = list(dict.fromkeys(items))  # each once: it is judged once
-            checked = self._checked(items)
-            keys = [self.project.items[i].key for i in items]
-            event = {"do": "label", "items": keys, "to": self._replay.class_id(to), "checked": len(checked)}
-            return self._record(event | {"agreed": sum(was == to for was in checked)})
+            seen = self._seen(items)
+            checked = [said for said, *_ in filter(None, seen)]
+            event = {
+                "do": "label",
+                "items": [self.project.items[i].key for i in items],
+                "to": self._replay.class_id(to),
+                "checked": len(checked),
+                "agreed": checked.count(self._replay.class_id(to)),
+            }
+            return self._record(event | ({"seen": seen} if checked else {}))
+
+    def begin_audit(self, n: int, *, anew: bool = False) -> int:
+        """Have chance draw images of the pool until n have an answer; `anew` begins another audit, with another seed."""
+        with self._change:
+            if not 1 <= n <= MAX_AUDIT:
+                raise SalaError(f"an audit has 1 to {MAX_AUDIT:,} images; got {n}")
+            audit = read_checks(self._in_force.events, self._replay, self._state.given).audit
+            seed = secrets.randbits(63) if audit is None or anew else audit.seed
+            return self._record({"do": "audit", "seed": seed, "n": n})
+
+    def answer(self, item: int, to: int) -> int:
+        """Say what the next drawn image is, or with CLEAR that one cannot tell. The prediction that stands now is judged."""
+        with self._change:
+            if to not in (OUTLIER, CLEAR) and not 0 <= to < len(self._state.names):
+                raise SalaError(f"classes are 0 .. {len(self._state.names) - 1}; got {to}; reload the page")
+            if self._audit().upcoming[:1] != [item]:
+                raise SalaError("the audit asks for another image now; reload the page")
+            shown = self._snapshot
+            (seen,) = self._seen([item], as_placed=True)
+            if shown is None or seen is None:
+                raise SalaError("nothing is predicted yet; label an image of each class first")
+            key, verdict = self.project.items[item].key, str(shown.verdicts()[item])
+            to_id = self._replay.class_id(to)
+            return self._record({"do": "answer", "items": [key], "to": to_id, "seen": [seen], "verdict": verdict})
+
+    def audit(self) -> AuditResult:
+        """What the drawn images say of the pool, and which are asked for next."""
+        with self._change:
+            return self._audit()
+
+    def _audit(self) -> AuditResult:
+        found = read_checks(self._in_force.events, self._replay, self._state.given).audit
+        return audit_result(found, self.project, self._state.given)
 
     def add_class(self, name: str) -> int:
         with self._change:
@@ -157,13 +202,21 @@ class Session:
             self._state = self._replay.after(self._state, event)
         return self._version
 
-    def _checked(self, items: Sequence[int]) -> list[int]:
-        """The predictions that the user has now judged, of images that had no label."""
+    def _seen(self, items: Sequence[int], *, as_placed: bool = False) -> list[list[Any] | None]:
+        """What is predicted of each image that has no label, how probable that is, and how probable an outlier: as the page
+        shows it, or as downloads have it."""
         shown = self._snapshot
         if shown is None:
-            return []
-        said = shown.most_probable()  # as the page shows it
-        return [int(said[i]) for i in items if self._state.given[i] == UNLABELED and said[i] != UNLABELED]
+            return [None] * len(items)
+        said = shown.placed() if as_placed else shown.most_probable()
+        chances = np.where(said == OUTLIER, shown.outlier_probability, shown.confidence)
+        outlier = shown.outlier_probability
+        return [
+            [self._replay.class_id(int(said[i])), *(round(WHOLE * float(share[i])) for share in (chances, outlier))]
+            if self._state.given[i] == UNLABELED and said[i] != UNLABELED
+            else None
+            for i in items
+        ]
 
     def _fitted(self, version: int, state: State, n_undo: int) -> Snapshot:
         begun = time.perf_counter()
