@@ -103,13 +103,13 @@ def _classified(places: Places, encoder: str, precision: float, state: Path | No
         )
     if state is None:
         return classify(images, precision=precision)
-    found = corrected(images.project, changes)
+    found, answers = corrected(images.project, changes)
     _tell_changes(found, state)
     if not (found.given >= 0).any():
         raise SalaError(
             "no class has an example; label one image of each class on the page, or put one into its folder"
         )
-    return classify(images, found.names, found.given, precision=precision)
+    return classify(images, found.names, found.given, precision=precision, answers=answers)
 
 
 def _tell_changes(found: State, state: Path) -> None:

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from sala.classifier.fit import HeldOut, LabelModel, fit_pool
 from sala.encoders import EmbedProgress, Encoder, open_encoder
 from sala.encoders.base import Features
+from sala.labeling.answers import UserAnswers
 from sala.labeling.embedding import ProjectFeatures, describe_encoder, embed_project
 from sala.labeling.places import Places
 from sala.labeling.predictions import Ints, Predictions, Row, Thresholds, find_thresholds
 from sala.labeling.project import OUTLIER, UNLABELED, Project, open_project
+from sala.labeling.recalibration import NO_ANSWERS, Recalibration, fit_recalibration, recalibrated_threshold
 from sala.labeling.table import Table
 
 
@@ -45,6 +47,8 @@ class LabelingResult:
         Cross-validated predictions of labeled images, for a reliability plot.
     n_cached : int
         Images whose features were computed before.
+    recalibration : Recalibration
+        How outlier probabilities follow the user's answers; without answers they are the model's.
 
     Examples
     --------
@@ -76,6 +80,7 @@ class LabelingResult:
     model: LabelModel
     held_out: HeldOut
     n_cached: int = 0
+    recalibration: Recalibration = NO_ANSWERS
 
     @property
     def thresholds(self) -> Thresholds:
@@ -214,9 +219,10 @@ def classify(
     given: Ints | None = None,
     *,
     precision: float = 0.9,
+    answers: UserAnswers | None = None,
 ) -> LabelingResult:
     """Predictions for all images of a project. `names` and `given` stand for corrected labels in place of the project's own;
-    one class at least has an example."""
+    one class at least has an example. `answers` tell how right predictions were before: outlier probabilities follow them."""
     project, features = images.project, images.features
     names, given = tuple(project.classes if names is None else names), project.given if given is None else given
     is_first = project.first == np.arange(len(given))
@@ -228,22 +234,31 @@ def classify(
     fitted = fit_pool(
         features[labeled], y, _rows(features, rows), classes=[names[c] for c in active], outliers=features[outliers]
     )
-    thresholds = find_thresholds(fitted.pool.outlier_probability, precision, fitted.held_out_outlier_probability)
+    claims = answers.claims if answers else ()
+    recalibration = fit_recalibration(claims)
+    pool = replace(fitted.pool, outlier_probability=recalibration(fitted.pool.outlier_probability))
+    held_out = recalibration(fitted.held_out_outlier_probability)
+    thresholds = raw = find_thresholds(pool.outlier_probability, precision, held_out)
+    if claims:
+        outlier = recalibrated_threshold(recalibration, pool.outlier_probability, precision, held_out, claims)
+        thresholds = replace(thresholds, outlier=outlier)
+        raw = replace(thresholds, outlier=float(recalibration.inverse(np.array(outlier))))
     table = Table(len(given))
-    table.fill(rows, active, fitted.pool)
+    table.fill(rows, active, pool)
     table.fill_given(np.concatenate([labeled, outliers]), active, given, fitted.model, features)
     note = {
         "encoder": images.encoder,
-        "thresholds": thresholds.to_json(),
+        "thresholds": raw.to_json(),  # for new images, of which the model says what it says without answers
         "labeled": {names[c]: int((y == i).sum()) for i, c in enumerate(active)},
         "n_pool": int(project.is_pool.sum()),
     }
     return LabelingResult(
         project,
-        table.predictions(project.first, names, given, thresholds),
+        table.predictions(project.first, names, given, thresholds, answers.is_confirmed if answers else None),
         replace(fitted.model, note=note),
         fitted.held_out,
         images.n_cached,
+        recalibration,
     )
 
 

@@ -23,14 +23,17 @@ from typing import Any
 import numpy as np
 
 from sala.errors import SalaError
+from sala.labeling.answers import UserAnswers
 from sala.labeling.embedding import ProjectFeatures
 from sala.labeling.folders import checked_class
 from sala.labeling.label import LabelingResult, classify, no_predictions
 from sala.labeling.predictions import Predictions
 from sala.labeling.project import OUTLIER, UNLABELED
+from sala.labeling.recalibration import NO_ANSWERS
 from sala.web.checks import AuditResult, audit_result, read_checks
 from sala.web.events import MAX_AUDIT, MAX_CLASSES, MAX_NAME, WHOLE, Event, InForce, encoded, is_name, parsed
 from sala.web.journal import Journal
+from sala.web.progress import Progress
 from sala.web.replay import CLEAR, Replay, State
 
 __all__ = ["CLEAR", "OUTLIER", "UNLABELED", "Session", "Snapshot", "checked_name"]
@@ -55,6 +58,7 @@ class Session:
     def __init__(self, images: ProjectFeatures, journal: Journal, precision: float = 0.9):
         self.images, self.project, self.precision = images, images.project, precision
         self.history: list[dict[str, float]] = []  # of this process: what each fit said of the pool
+        self.progress = Progress()  # of this process: what moved, and how fast
         self.journal = journal
         self._replay = Replay(self.project)
         self._change, self._fit = threading.Lock(), threading.Lock()
@@ -167,8 +171,11 @@ class Session:
         with self._fit:
             with self._change:
                 version, state, n_undo = self._version, self._state, self.n_events
+                events = list(self._in_force.events)
             if self._snapshot is None or self._snapshot.version != version:
-                self._snapshot = self._fitter.submit(self._fitted, version, state, n_undo).result()
+                answers = read_checks(events, self._replay, state.given).answers
+                self._snapshot = self._fitter.submit(self._fitted, version, state, n_undo, answers).result()
+                self.progress.take(self._snapshot, self.project.is_pool, answers)
                 self.history = [*self.history[-199:], self._summary(self._snapshot)]
             return self._snapshot
 
@@ -210,7 +217,8 @@ class Session:
             return [None] * len(items)
         said = shown.placed() if as_placed else shown.most_probable()
         chances = np.where(said == OUTLIER, shown.outlier_probability, shown.confidence)
-        outlier = shown.outlier_probability
+        recalibration = shown.result.recalibration if shown.result else NO_ANSWERS
+        outlier = recalibration.inverse(shown.outlier_probability)
         return [
             [self._replay.class_id(int(said[i])), *(round(WHOLE * float(share[i])) for share in (chances, outlier))]
             if self._state.given[i] == UNLABELED and said[i] != UNLABELED
@@ -218,11 +226,11 @@ class Session:
             for i in items
         ]
 
-    def _fitted(self, version: int, state: State, n_undo: int) -> Snapshot:
+    def _fitted(self, version: int, state: State, n_undo: int, answers: UserAnswers) -> Snapshot:
         begun = time.perf_counter()
         result, names, given = None, tuple(state.names), state.given
         if (given >= 0).any():
-            result = classify(self.images, names, given, precision=self.precision)
+            result = classify(self.images, names, given, precision=self.precision, answers=answers)
             predictions = result.predictions
         else:
             predictions = no_predictions(self.project, names, given, self.precision)
