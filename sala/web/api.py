@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sala.errors import SalaError
+from sala.web.progress import describe_progress
 from sala.web.session import OUTLIER, UNLABELED, Session, Snapshot
 
 
@@ -69,6 +70,23 @@ class StateAnswer:
                 self._content = to_json(describe(self._session, shown, self._run_id))
                 self._of = shown.version, stopped
             return self._content
+
+
+def progress_of(session: Session, goal: float) -> dict[str, Any]:
+    """Return how much of the pool is right, what a goal still takes, and the audit, at the newest version."""
+    version = session.snapshot().version
+    return {"version": version, **describe_progress(session.progress, session.audit(), goal)}
+
+
+def asked_share(text: str) -> float:
+    """A share above 0 and up to 1, from an address."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise SalaError(f"a goal is a share above 0 and up to 1, such as 0.95; got {text[:40]!r}")
+    return share
 
 
 def to_json(content: Any) -> bytes:

@@ -24,7 +24,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from sala.errors import SalaError
-from sala.web.api import StateAnswer, act, describe_items, describe_map, to_json
+from sala.web.api import StateAnswer, act, asked_share, describe_items, describe_map, progress_of, to_json
 from sala.web.downloads import DOWNLOADS, STATE
 from sala.web.journal import NotSavedError
 from sala.web.security import Guard, Refusal, Security
@@ -66,6 +66,7 @@ class Page:
             Route("/api/items", self._get_items),
             Route("/api/state", self._get_state),
             Route("/api/map", self._get_map),
+            Route("/api/progress", self._get_progress),
             Route("/api/act", self._post_act, methods=["POST"]),
             Route("/thumb/{number}", partial(self._get_picture, THUMB)),
             Route("/image/{number}", partial(self._get_picture, FULL)),
@@ -83,6 +84,11 @@ class Page:
 
     async def _get_map(self, request: Request) -> Response:
         return await self._answer(request, to_json(describe_map(await in_thread(self._mapping, self.map.points))), JSON)
+
+    async def _get_progress(self, request: Request) -> Response:
+        goal = asked_share(request.query_params.get("goal", "0.95"))
+        told = await in_thread(self._fitting, partial(progress_of, self.session, goal))
+        return await self._answer(request, to_json(told), JSON)
 
     async def _post_act(self, request: Request) -> Response:
         """Answer once the change is on disk. Its effect on the labels is `/api/state`, of which one serves several changes."""

@@ -77,8 +77,8 @@ async function answered(change, answer) { // null, or a sentence that says why i
   return `This was not saved: ${said.error}`;
 }
 
-function post({ do: what, items, to, class: number, name, of }) {
-  const body = JSON.stringify({ do: what, run: state.items.run, items, to, class: number, name, version: of?.version });
+function post({ do: what, items, to, class: number, name, n, anew, of }) {
+  const body = JSON.stringify({ do: what, run: state.items.run, items, to, class: number, name, n, anew, version: of?.version });
   return fetch("api/act", { method: "POST", headers: { "Content-Type": "application/json" }, body });
 }
 
