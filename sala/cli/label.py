@@ -21,6 +21,7 @@ from sala.cli.labeling_options import (
     Precision,
     check_format,
     check_precision,
+    tell_predicted,
     two_folders,
 )
 from sala.errors import SalaError
@@ -97,6 +98,7 @@ def _classified(places: Places, encoder: str, precision: float, state: Path | No
 
     changes = [] if state is None else read_changes(state)
     project, network = open_project(places), open_encoder(encoder)
+    tell_predicted(project.n_predicted, places.labels)
     with console.embedding("embedding") as progress:
         images = embed_project(
             project, network, which=describe_encoder(encoder), needs_examples=state is None, progress=progress
@@ -179,7 +181,7 @@ def _tell_oddities(result: LabelingResult) -> None:
 def _sort(result: LabelingResult, copy_to: Path, link: bool) -> None:
     from sala.labeling.sort import sort_copies
 
-    done = sort_copies(result.rows(), copy_to, link=link)
+    done = sort_copies(result.rows(), copy_to, link=link, classes=result.model.classes)
     there = f", {done.n_there:,} {'was' if done.n_there == 1 else 'were'} there already" if done.n_there else ""
     n = done.placed.total()
     what = counted(n, "link") if link else f"{n:,} {'copy' if n == 1 else 'copies'}"

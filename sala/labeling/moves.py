@@ -43,15 +43,12 @@ def _why(before: Predictions, after: Predictions, left: Sequence[int], joined: S
         )
         return f"{why}, so the threshold went from {old:.0%} to {new:.0%}"
     said = Counter(int(c) for c in after.given[(after.given != UNLABELED) & (before.given != after.given)])
+    if not said:
+        return "you took labels back"
     names = [OUTLIER_TOLD if c == OUTLIER else after.names[c] for c, _ in said.most_common(2)]
-    resembled = f"you labeled {' and '.join(names)}, and they resemble that" if names else "you took labels back"
-    classes = Counter(int(after.label[i]) for i in left)
-    if classes and not names:
-        return resembled
-    if classes:
-        c, n_of = classes.most_common(1)[0]
-        return f"{resembled}; {n_of} of them are now {after.names[c]}"
-    return resembled
+    told = f"with your label {' and '.join(names)} they are {'less' if len(left) >= len(joined) else 'more'} probably outliers"
+    n_alike = sum(int(after.label[i]) in said for i in left)
+    return f"{told}, and {n_alike} of them are of that class" if n_alike else told
 
 
-OUTLIER_TOLD = "an outlier"
+OUTLIER_TOLD = "outlier"

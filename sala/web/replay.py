@@ -45,7 +45,8 @@ class Replay:
             "outlier": OUTLIER,
             "clear": CLEAR,
         }
-        self._index = {item.key: i for i, item in enumerate(project.items)}
+        self._index = {item.old_key: i for i, item in enumerate(project.items)}
+        self._index |= {item.key: i for i, item in enumerate(project.items)}
         self._same = {i: group for group in project.copies for i in group}
         self._given = project.given
 

@@ -40,11 +40,13 @@ def test_images_that_resemble_a_new_label_are_told_with_it() -> None:
     told = told_rejections(predictions(HIGH), given(predictions(LOW), 0, 1))
     assert (
         told.startswith("19 images left the outliers: ")
-        and "you labeled dog" in told
-        and "19 of them are now dog" in told
+        and "your label dog" in told
+        and "19 of them are of that class" in told
     )
     told = told_rejections(predictions(LOW), given(predictions(HIGH), 0, OUTLIER))
-    assert told.startswith("19 images became outliers: ") and "an outlier" in told
+    assert told.startswith("19 images became outliers: ") and "more probably" in told
+    told = told_rejections(predictions(HIGH), given(predictions(LOW), 0, 0))  # they are dogs, and the label is a cat
+    assert "your label cat" in told and "of that class" not in told
 
 
 def test_a_threshold_that_moved_is_told_as_such() -> None:

@@ -28,7 +28,7 @@ def test_images_are_drawn_checked_and_told_of(browser: Any, folders: tuple[Path,
         page.wait_for_selector("#audit-shares:not([hidden])")
         share = session.audit().shares["all"]
         assert session.audit().n_drawn == 20 and f"{share.n_right} of 20" in page.inner_text("#audit-shares")
-        assert re.search(r"between \d+–\d+ % right", page.inner_text("#audit-shares"))
+        assert re.search(r"between \d+ and \d+ % right", page.inner_text("#audit-shares"))
         page.click("#progress form[method=dialog] button")
         session.label([row_of(session, session.project.items[4].path)], OUTLIER)
         page.reload()

@@ -9,9 +9,10 @@ import { number, plural } from "./words.js";
 const GOAL = "sala-goal", DEFAULT_GOAL = 95, SIZE = 20; // percent; images of an audit
 const WHAT = { all: "all predicted labels", confident: "confident ones", rejected: "rejected ones that are outliers" };
 let told = null, asked = null; // the newest answer, and what it answers
-let size = SIZE;
 
-export const between = ({ low, high }) => `${Math.floor(100 * low)}–${Math.ceil(100 * high)} %`;
+const ends = ({ low, high }) => [Math.floor(100 * low), Math.ceil(100 * high)];
+const short = (range) => `${ends(range).join("–")} %`;
+const between = (range) => `between ${ends(range).join(" and ")} %`;
 const goal = () => Math.min(100, Math.max(1, Number(localStorage.getItem(GOAL)) || DEFAULT_GOAL));
 
 export async function refreshProgress(force = false) { // after any news of the server
@@ -28,20 +29,21 @@ export async function refreshProgress(force = false) { // after any news of the 
 
 function draw() {
   const { expected, audit, rejections } = told;
-  $("#estimate").textContent = between(expected);
+  $("#estimate").textContent = short(expected);
   const move = $("#estimate-move"), isUp = expected.why.startsWith("Up");
   move.textContent = expected.why ? (isUp ? "▲" : "▼") : "";
   move.className = `move ${isUp ? "up" : "down"}`;
-  $("#moved").textContent = [rejections, expected.why && `Expected right: ${expected.why[0].toLowerCase()}${expected.why.slice(1)}`].filter(Boolean).join(" ");
-  $("#moved").hidden = !$("#moved").textContent;
-  $("#audited").textContent = !audit.n ? "none yet" : audit.complete ? between(audit.shares.all) : `${number(audit.n_drawn)} of ${number(audit.n)}`;
+  $("#progress-button").title = expected.why || "How much is right, when to stop, and a check of images drawn at random";
+  $("#moved").textContent = rejections;
+  $("#moved").hidden = !rejections;
+  $("#audited").textContent = !audit.n ? "none yet" : audit.complete ? short(audit.shares.all) : `${number(audit.n_drawn)} of ${number(audit.n)}`;
   if ($("#progress").open) drawDialog();
   drawAudit(audit);
 }
 
 function drawDialog() {
   const { expected } = told;
-  $("#expected-text").textContent = `Between ${between(expected)} of the pool are expected to be right: your labels, and what the probabilities of the others claim, ` +
+  $("#expected-text").textContent = `B${between(expected).slice(1)} of the pool are expected to be right: your labels, and what the probabilities of the others claim, ` +
     `corrected by how right predictions were that you checked. It follows your labels slowly, so that no single one makes it jump. ${expected.why}`;
   if (document.activeElement !== $("#goal")) $("#goal").value = goal();
   $("#goal-text").textContent = goalText();
@@ -66,7 +68,7 @@ function drawShares() {
       : `${number(audit.n_drawn)} of ${plural(audit.n, "image", "images")} are checked; the result is shown when all are.`;
   table.replaceChildren(...Object.entries(audit.shares).filter(([, share]) => share.n).map(([group, share]) => {
     const row = element("tr"), open = share.n_open ? `, ${share.n_open} open` : "";
-    row.append(element("th", "", WHAT[group]), element("td", "", `between ${between(share)} right`), element("td", "", `${share.n_right} of ${share.n}${open}`));
+    row.append(element("th", "", WHAT[group]), element("td", "", `${between(share)} right`), element("td", "", `${share.n_right} of ${share.n}${open}`));
     return row;
   }));
   $("#audit-stale").textContent = !audit.complete ? "" : "Each answer judges the prediction that stood when it was given. " + (audit.labels_since
@@ -83,7 +85,7 @@ function openProgress() {
 
 async function go(anew) {
   const { audit } = told;
-  const isSaved = audit.n && !audit.complete && !anew ? true : await act({ do: "audit", n: audit.complete && !anew ? audit.n_drawn + size : size, anew: anew || undefined });
+  const isSaved = audit.n && !audit.complete && !anew ? true : await act({ do: "audit", n: audit.complete && !anew ? audit.n_drawn + SIZE : SIZE, anew: anew || undefined });
   if (!isSaved) return;
   await refreshProgress(true);
   $("#progress").close();
