@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_possible_outliers_are_listed_first_and_counted(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sala.labeling.predictions.rejection_threshold", lambda *_: 2.0)  # nothing is rejected
+    monkeypatch.setattr("sala.labeling.label.answered_threshold", lambda *_: 1.0)  # nothing is rejected
     page.session.label([row_of(page.session, "green-3.png")], to=OUTLIER)
     page.reload()
     page.wait_for_selector("body[data-ready]")
@@ -31,7 +31,7 @@ def test_possible_outliers_are_listed_first_and_counted(page: Any, monkeypatch: 
 
 
 def test_enter_confirms_a_possible_outlier_and_the_next_is_in_sight(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sala.labeling.predictions.rejection_threshold", lambda *_: 2.0)
+    monkeypatch.setattr("sala.labeling.label.answered_threshold", lambda *_: 1.0)
     session = page.session
     session.label([0, row_of(session, "green-3.png")], to=OUTLIER)  # an example, too
     page.reload()
@@ -59,7 +59,7 @@ def test_enter_confirms_a_possible_outlier_and_the_next_is_in_sight(page: Any, m
 def test_what_is_more_probably_an_outlier_is_not_confirmed_as_a_class(
     page: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sala.labeling.predictions.rejection_threshold", lambda *_: 2.0)  # it stays with its class
+    monkeypatch.setattr("sala.labeling.label.answered_threshold", lambda *_: 1.0)  # it stays with its class
     session = page.session
     session.label([row_of(session, "green-3.png")], to=OUTLIER)
     shown = session.snapshot()

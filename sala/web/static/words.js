@@ -6,7 +6,6 @@ import { OUTLIER, UNKNOWN, className, confidence, isGiven, isPossibleOutlier, is
 
 export const touch = matchMedia("(hover: none)");
 export const number = (n) => n.toLocaleString("en");
-export const percent = (share) => `${(100 * share).toFixed(1)} %`;
 export const plural = (n, one, many) => `${number(n)} ${n === 1 ? one : many}`;
 
 // A prediction never shows 100 %, and an uncertain one stays below the confidence threshold, however it rounds.
