@@ -16,11 +16,10 @@ from scipy.special import gammaincinv
 
 from sala.labeling.answers import Claim
 
-EDGES = np.array(
-    [0.5, 0.9]
-)  # claims below, between and above these are judged apart: confident ones may be worse than others
-# Wrong labels that the claims of each size are worth before any answer. The factor varies over pools by 1 / sqrt(PRIOR): on 36
-# pools of satellite images, products and CIFAR-100 with 1 to 5 labeled images a class, by 0.2, 0.4 and 1.0.
+# Claims below, between and above these are judged apart: confident ones may be worse than others.
+EDGES = np.array([0.5, 0.9])
+# Wrong labels that the claims of each size are worth before any answer; the factor varies over pools by 1 / sqrt(PRIOR).
+# Chosen, not measured: the more confident the claims, the sooner answers outweigh them.
 PRIOR = np.array([8.0, 4.0, 1.0])
 CONFIDENCE = 0.95
 SMOOTHING = 0.3  # share of the newest fit in the range that is shown

@@ -162,3 +162,25 @@ def test_audits_of_many_pools_cover_the_true_share(session: Session) -> None:
         for _ in range(11):
             session.undo()
     assert np.mean(covered) >= 0.9
+
+
+def test_a_prediction_is_right_if_its_class_was_merged_into_the_answer(session: Session) -> None:
+    session.begin_audit(1)
+    shown = session.snapshot()
+    item = session.audit().upcoming[0]
+    said = int(shown.placed()[item])
+    session.answer(item, 1 - said)
+    assert session.audit().shares["all"].n_right == 0
+    session.merge_class(said, into=1 - said)
+    assert session.audit().shares["all"].n_right == 1
+    session.undo()
+    assert session.audit().shares["all"].n_right == 0
+
+
+def test_several_labels_in_one_change_are_answers_each(session: Session) -> None:
+    shown = session.snapshot()
+    items = [row_of(session, name) for name in ("red-4.png", "blue-4.png")]
+    session.give([(1, items[:1]), (0, items[1:])])
+    found = session.snapshot()
+    assert found.is_confirmed[items].tolist() == (shown.most_probable()[items] == [1, 0]).tolist()
+    assert found.n_checked == 2

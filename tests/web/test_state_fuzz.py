@@ -45,6 +45,15 @@ EVENTS: list[dict[str, Any]] = [
         "agreed": 1,
         "seen": [None, ["folder/red", 5000, 0]],
     },
+    {
+        "do": "labels",
+        "parts": [
+            {"items": ["pool/0.png"], "to": "folder/red", "seen": [["added/0", 5000, 0]]},
+            {"items": ["pool/1.png"], "to": "folder/red"},
+        ],
+        "checked": 1,
+        "agreed": 0,
+    },
 ]
 ODD: list[Any] = [
     None, True, False, 0, -1, 3, 10**30, -(10**30), 0.5, 1e308, float("nan"), float("inf"), "", "x", "x" * 9000, "\0",
@@ -176,7 +185,7 @@ def test_the_state_as_it_is_opens(tmp_path: Path) -> None:
     (tmp_path / "state").write_bytes(lines_of(EVENTS))
     session = Session(TOY, Journal(tmp_path / "state"))
     assert session.snapshot().names == ("sky", "red", "leaf") and session.n_lost == 1
-    assert session.audit().shares["confident"].n == 1 and session.audit().n_later == 2
+    assert session.audit().shares["confident"].n == 1 and session.audit().n_later == 4
     assert session.snapshot().given.tolist() == [0, 0, 1, 1, 1, 1, -1, OUTLIER, 2, 2]
 
 
