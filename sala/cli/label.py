@@ -21,6 +21,7 @@ from sala.cli.labeling_options import (
     Precision,
     check_format,
     check_precision,
+    tell_predicted,
     two_folders,
 )
 from sala.errors import SalaError
@@ -108,19 +109,20 @@ def _classified(places: Places, encoder: str, precision: float, state: Path | No
 
     changes = [] if state is None else read_changes(state)
     project, network = open_project(places), open_encoder(encoder)
+    tell_predicted(project.n_predicted, places.labels)
     with console.embedding("embedding") as progress:
         images = embed_project(
             project, network, which=describe_encoder(encoder), needs_examples=state is None, progress=progress
         )
     if state is None:
         return classify(images, precision=precision)
-    found = corrected(images.project, changes)
+    found, answers = corrected(images.project, changes)
     _tell_changes(found, state)
     if not (found.given >= 0).any():
         raise SalaError(
             "no class has an example; label one image of each class on the page, or put one into its folder"
         )
-    return classify(images, found.names, found.given, precision=precision)
+    return classify(images, found.names, found.given, precision=precision, answers=answers)
 
 
 def _tell_changes(found: State, state: Path) -> None:
@@ -214,7 +216,7 @@ def _tell_suspects(result: LabelingResult, found: Check, out: Path) -> None:
 def _sort(result: LabelingResult, copy_to: Path, link: bool) -> None:
     from sala.labeling.sort import sort_copies
 
-    done = sort_copies(result.rows(), copy_to, link=link)
+    done = sort_copies(result.rows(), copy_to, link=link, classes=result.model.classes)
     there = f", {done.n_there:,} {'was' if done.n_there == 1 else 'were'} there already" if done.n_there else ""
     n = done.placed.total()
     what = counted(n, "link") if link else f"{n:,} {'copy' if n == 1 else 'copies'}"

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from sala.cli import console
 from sala.errors import SalaError
 from sala.labeling.formats import FORMATS
+from sala.text import counted, printable
 
 # readable=False: those who read them tell what to do about it, too
 Folders = Annotated[
@@ -62,3 +64,12 @@ def check_precision(precision: float) -> None:
 def check_format(form: str) -> None:
     if form not in FORMATS:
         raise SalaError(f"--format is one of {', '.join(FORMATS)}; got {form!r}")
+
+
+def tell_predicted(n: int, labels: Path | None) -> None:
+    """Say that rows of a labels file were predicted, and so are no labels."""
+    if n and labels is not None:
+        console.warn(
+            f"{printable(str(labels))}: {counted(n, 'row')} of predictions, which are no labels; those count whose source "
+            "is given or confirmed"
+        )

@@ -16,7 +16,7 @@ import typer
 from sala.cli import console
 from sala.cli.labeling_options import Format, check_format
 from sala.errors import SalaError
-from sala.text import counted
+from sala.text import counted, printable
 
 if TYPE_CHECKING:
     from sala.labeling.predictions import Row
@@ -35,6 +35,9 @@ def predict(
         ),
     ] = None,
     form: Format = "csv",
+    copy_to: Annotated[
+        Path | None, typer.Option(help="Also sort copies of the images into class folders here.")
+    ] = None,
     null: Annotated[
         bool, typer.Option("--null", "-0", help="Paths on stdin end with a NUL, as by find -print0.")
     ] = False,
@@ -48,14 +51,11 @@ def predict(
     """
     from sala.classifier.fit import LabelModel
     from sala.labeling.export import export
-    from sala.labeling.folders import check_file
     from sala.labeling.predict import encoder_of, given_files, predict_files
+    from sala.labeling.sort import SortedFiles, sorting
 
     check_format(form)
-    if out is not None:
-        check_file(out, "--out")
-    if "" in images:
-        raise SalaError("one of the names of images is empty, perhaps an unset variable of the shell; leave it out")
+    _check(images, out, copy_to)
     fitted = LabelModel.load(model)
     network, count = encoder_of(fitted, encoder), _Count()
     files = given_files([Path(i) for i in images if i != "-"], _listed(null) if "-" in images else [])
@@ -64,10 +64,29 @@ def predict(
         first = next(rows, None)  # before anything is written: what fails leaves no header behind
         if first is None:
             raise SalaError(f"{_nothing_of(count.n_bad)}; name image files, or folders that hold some")
+        rows = chain([first], rows)
+        if copy_to is not None:
+            rows = sorting(rows, copy_to, SortedFiles(), classes=fitted.classes)
         with _output(out) as file:
-            file.writelines(export(count.counted(chain([first], rows)), form, fitted.classes))
+            file.writelines(export(count.counted(rows), form, fitted.classes))
     bad = f", {count.n_bad:,} could not be read" if count.n_bad else ""
     console.err.print(f"{counted(count.n, 'image')} labeled{bad}")
+
+
+def _check(images: list[str], out: Path | None, copy_to: Path | None) -> None:
+    """Refuse, before the work, what cannot be written, and copies into a folder that is read: they would be labeled too."""
+    from sala.labeling.folders import check_file, check_writable, is_inside
+
+    if "" in images:
+        raise SalaError("one of the names of images is empty, perhaps an unset variable of the shell; leave it out")
+    if out is not None:
+        check_file(out, "--out")
+    if copy_to is None:
+        return
+    check_writable(copy_to, "--copy-to")
+    for name in images:
+        if name != "-" and Path(name).is_dir() and is_inside(copy_to, Path(name)):
+            raise SalaError(f"--copy-to is in the folder {printable(name)}, which is read; choose another --copy-to")
 
 
 class _Count:

@@ -15,7 +15,16 @@ import typer
 from rich.markup import escape
 
 from sala.cli import console
-from sala.cli.labeling_options import Encoder, Folders, Labels, Outliers, Precision, check_precision, two_folders
+from sala.cli.labeling_options import (
+    Encoder,
+    Folders,
+    Labels,
+    Outliers,
+    Precision,
+    check_precision,
+    tell_predicted,
+    two_folders,
+)
 from sala.text import counted, printable
 
 if TYPE_CHECKING:
@@ -58,6 +67,7 @@ def serve(
     labeled, pool = two_folders(folders, labels)
     check_precision(precision)
     project = open_project(Places(pool, labeled, labels, outliers))
+    tell_predicted(project.n_predicted, labels)
     place = state or pool.resolve().with_name(f"{pool.resolve().name}.sala.jsonl")
     check_address(host, port)
     network = open_encoder(encoder)  # before the state: what fails leaves no new one behind

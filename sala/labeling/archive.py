@@ -6,30 +6,40 @@ import hashlib
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import PurePosixPath
 
 from sala.errors import SalaError
-from sala.labeling.predictions import Row
-from sala.labeling.sort import folder_of, numbered
+from sala.labeling.folders import OUTLIER_NAME
+from sala.labeling.predictions import CONFIDENT, CONFIRMED, GIVEN, REJECTED, Row
+from sala.labeling.sort import folder_names, folder_of, numbered
 
 
-def zip_blocks(rows: Iterable[Row], read: Callable[[Row], bytes]) -> Iterator[bytes]:
-    """Copies of the images in the folders of `sala label --copy-to`. One that cannot be read any more is skipped."""
+def zip_blocks(rows: Iterable[Row], read: Callable[[Row], bytes], classes: Sequence[str] = ()) -> Iterator[bytes]:
+    """Copies of the images in class folders, `given/CLASS/` apart from `predicted/CLASS/`; then `uncertain/` and `rejected/`.
+    One that cannot be read any more is skipped."""
     sink = _Sink()
     taken: dict[str, bytes] = {}
+    names = folder_names(classes)
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:  # images are compressed already
         for row in rows:
             try:
                 content = read(row)
             except SalaError:
                 continue
-            name = member_name(folder_of(row), row.path.name, content, taken)
+            name = member_name(_folder(row, names), row.path.name, content, taken)
             if name is not None:
                 archive.writestr(zipfile.ZipInfo(name), content)
                 yield sink.take()
     yield sink.take()
+
+
+def _folder(row: Row, names: Mapping[str, str]) -> str:
+    """What the user said has folders of its own, outliers too."""
+    if row.verdict == GIVEN or row.source in (GIVEN, CONFIRMED):
+        return f"given/{OUTLIER_NAME if row.verdict == REJECTED else folder_of(row, names)}"
+    return f"predicted/{folder_of(row, names)}" if row.verdict == CONFIDENT else folder_of(row, names)
 
 
 def member_name(folder: str, path: str, content: bytes, taken: dict[str, bytes]) -> str | None:

@@ -26,9 +26,18 @@ from sala.errors import SalaError
 from sala.labeling.cells import path_cell, text_cell
 from sala.labeling.folders import OUTLIER_NAME, as_text
 from sala.labeling.formats import FORMATS
-from sala.labeling.predictions import GIVEN, REJECTED, UNKNOWN, Row
+from sala.labeling.predictions import CONFIRMED, GIVEN, REJECTED, UNKNOWN, Row
 
-HEADER = ("path", "label", "probability", "runner_up", "outlier_probability", "used_for_refinement", "verdict")
+HEADER = (
+    "path",
+    "label",
+    "probability",
+    "runner_up",
+    "outlier_probability",
+    "used_for_refinement",
+    "verdict",
+    "source",
+)
 
 
 def export(rows: Iterable[Row], form: str, classes: Sequence[str]) -> Iterator[str]:
@@ -57,7 +66,7 @@ def to_csv(rows: Iterable[Row], classes: Sequence[str]) -> Iterator[str]:
     for row in rows:
         yield csv_line(
             [path_cell(row.path), text_cell(row.label), f"{row.probability:.4f}", text_cell(row.runner_up),
-             f"{row.outlier_probability:.4f}", str(row.used_for_refinement).lower(), row.verdict]
+             f"{row.outlier_probability:.4f}", str(row.used_for_refinement).lower(), row.verdict, row.source]
         )  # fmt: skip
 
 
@@ -85,6 +94,7 @@ def _task(row: Row) -> dict[str, object]:
         "image": local_file(row.path),
         "path": as_text(row.path),
         "verdict": row.verdict,
+        "source": row.source,
         "probability": round(row.probability, 4),
         "runner_up": row.runner_up,
         "outlier_probability": round(row.outlier_probability, 4),
@@ -99,7 +109,7 @@ def _task(row: Row) -> dict[str, object]:
         "type": "choices",
         "value": {"choices": [OUTLIER_NAME if is_outlier else row.label]},
     }
-    if row.verdict == GIVEN:
+    if row.verdict == GIVEN or row.source in (GIVEN, CONFIRMED):
         return {"data": data, "annotations": [{"result": [result]}]}
     score = row.outlier_probability if is_outlier else row.confidence
     return {"data": data, "predictions": [{"model_version": "sala", "score": round(score, 4), "result": [result]}]}
@@ -140,11 +150,12 @@ def to_coco(rows: Iterable[Row], classes: Sequence[str]) -> Iterator[str]:
                     annotation = {
                         "id": n_annotations, "image_id": i, "category_id": ids[row.label], "score": round(row.confidence, 4),
                         "bbox": [0, 0, width, height], "area": width * height, "iscrowd": 0, "verdict": row.verdict,
+                        "source": row.source,
                     }  # fmt: skip
                     waiting.write((",\n" if n_annotations > 1 else "") + json.dumps(annotation))
                 yield json.dumps(
                     {"id": i, "file_name": as_text(row.path), "width": width, "height": height,
-                     "outlier_probability": round(row.outlier_probability, 4)}
+                     "outlier_probability": round(row.outlier_probability, 4), "source": row.source}
                 )  # fmt: skip
 
         yield from _array(images())

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from sala.classifier.fit import HeldOut, LabelModel, fit_pool
 from sala.encoders import EmbedProgress, Encoder, open_encoder
 from sala.encoders.base import Features
+from sala.labeling.answers import UserAnswers
 from sala.labeling.embedding import ProjectFeatures, describe_encoder, embed_project
 from sala.labeling.places import Places
 from sala.labeling.predictions import Ints, Predictions, Row, Thresholds, find_thresholds
 from sala.labeling.project import OUTLIER, UNLABELED, Project, open_project
+from sala.labeling.recalibration import answered_threshold
 from sala.labeling.table import Table
 
 
@@ -232,9 +234,10 @@ def classify(
     given: Ints | None = None,
     *,
     precision: float = 0.9,
+    answers: UserAnswers | None = None,
 ) -> LabelingResult:
     """Predictions for all images of a project. `names` and `given` stand for corrected labels in place of the project's own;
-    one class at least has an example."""
+    one class at least has an example. The rejection threshold follows `answers`, which tell how right predictions were."""
     project, features = images.project, images.features
     names, given = tuple(project.classes if names is None else names), project.given if given is None else given
     is_first = project.first == np.arange(len(given))
@@ -247,6 +250,9 @@ def classify(
         features[labeled], y, _rows(features, rows), classes=[names[c] for c in active], outliers=features[outliers]
     )
     thresholds = find_thresholds(fitted, precision)
+    claims = answers.claims if answers else ()
+    outlier = answered_threshold(thresholds.outlier, fitted.pool.outlier_probability, precision, claims)
+    thresholds = replace(thresholds, outlier=outlier)
     table = Table(len(given))
     table.fill(rows, active, fitted.pool)
     table.fill_given(np.concatenate([labeled, outliers]), active, given, fitted.model, features)
@@ -258,10 +264,10 @@ def classify(
     }
     return LabelingResult(
         images,
-        table.predictions(project.first, names, given, thresholds),
+        table.predictions(project.first, names, given, thresholds, answers.is_confirmed if answers else None),
         replace(fitted.model, note=note),
         fitted.held_out,
-        fitted.rejection_obstacle,
+        fitted.rejection_obstacle if outlier >= 1 else "",
     )
 
 

@@ -8,39 +8,61 @@ from pathlib import Path
 from sala.data.files import csv_rows
 from sala.errors import SalaError
 from sala.labeling.cells import from_cell
+from sala.labeling.folders import OUTLIER_NAME
 from sala.text import printable
 
 MAX_LINES, MAX_LABELS = 1_000_000, 200_000  # of a file; rows with a label, each once
+SOURCES = ("given", "confirmed")  # of rows that are labels
+REJECTED = "rejected"
 MAX_NAME = 255  # characters of a label, as file systems allow for a folder
 
 
 def read_labels(path: Path) -> list[tuple[Path, str]]:
-    """Paths with their labels, in the order of the rows.
+    """Paths with their labels, in the order of the rows."""
+    return labels_and_predictions(path)[0]
 
-    The first line names the columns `path` and `label`; others are ignored, and so are rows without a label. A relative
-    path is looked for from the folder of the file, then from the working directory.
+
+def labels_and_predictions(path: Path) -> tuple[list[tuple[Path, str]], int]:
+    """Paths with their labels, in the order of the rows; and how many other rows are predictions.
+
+    The first line names the columns `path` and `label`; others are ignored, and so are rows without a label. In a file that
+    sala wrote, which has a column `source`, only rows that the user gave or confirmed are labels: what was predicted is none.
+    A relative path is looked for from the folder of the file, then from the working directory.
     """
     shown = printable(str(path))
     rows = csv_rows(path)
     _, header = next(rows, (1, []))
     if not {"path", "label"} <= set(header):
         raise SalaError(f"{shown} has no columns path and label in its first line; add the line `path,label`")
-    at_path, at_label = header.index("path"), header.index("label")
+    columns = [header.index(name) if name in header else None for name in ("path", "label", "source", "verdict")]
     found: dict[tuple[str, str], None] = {}  # each row once, in their order
+    n_predicted = 0
     for number, row in rows:
         if number > MAX_LINES:
             raise SalaError(
                 f"{shown} has more than {MAX_LINES:,} lines, which is the limit; leave out those without a label"
             )
-        name, label = (row[at] if at < len(row) else "" for at in (at_path, at_label))
+        name, label, source, verdict = ("" if at is None or at >= len(row) else row[at] for at in columns)
+        if label and "source" in header and source.strip().casefold() not in SOURCES:
+            n_predicted += 1
+            continue
+        if (
+            label and "source" in header and verdict == REJECTED
+        ):  # the user's word, though the label is the likeliest class
+            label = OUTLIER_NAME
         if label:
             _check_row(f"{shown}, row {number},", name, label)
             found[name, from_cell(label)] = None
         if len(found) > MAX_LABELS:
             raise SalaError(f"{shown} has more than {MAX_LABELS:,} labels, which is the limit; leave some rows out")
+    if not found and n_predicted:
+        raise SalaError(
+            f"{shown} has {n_predicted:,} predicted labels, and none that you gave; write given into the column source "
+            "of rows that are right"
+        )
     if not found:
         raise SalaError(f"{shown} has no row with a label; add rows such as `photos/cat1.jpg,cat`")
-    return [(_place(Path(name), path.parent), label) for name, label in found]
+    return [(_place(Path(name), path.parent), label) for name, label in found], n_predicted
 
 
 def _check_row(where: str, name: str, label: str) -> None:

@@ -17,6 +17,7 @@ from sala.labeling.project import OUTLIER, UNLABELED
 
 CONFIDENT, UNCERTAIN, REJECTED = "confident", "uncertain", "rejected"
 GIVEN, UNKNOWN = "given", "unknown"  # the user's word; no class has an example yet
+CONFIRMED, PREDICTED = "confirmed", "predicted"  # sources of a label, beside GIVEN and REJECTED
 Ints = NDArray[np.int64]
 
 
@@ -31,6 +32,7 @@ class Row:
     outlier_probability: float
     used_for_refinement: bool
     verdict: str  # CONFIDENT, UNCERTAIN, REJECTED, GIVEN or UNKNOWN
+    source: str = PREDICTED  # GIVEN or CONFIRMED by the user, PREDICTED or REJECTED by the classifier
     index: int = field(default=-1, compare=False)  # of the image in the table
     place: Path | None = field(default=None, compare=False)  # what its file must be in, links followed
     runner_up_probability: float = field(default=0.0, compare=False)  # among the classes
@@ -83,6 +85,7 @@ class Predictions:
     outlier_probability: Floats
     used: NDArray[np.bool_]  # took part in the refinement
     suggestions: Ints  # images whose label would help most, in order
+    is_confirmed: NDArray[np.bool_]  # the given label is what was predicted before
     thresholds: Thresholds
 
     @property
@@ -122,11 +125,20 @@ class Predictions:
         kinds = [self.placed() == OUTLIER, self.given != UNLABELED, self.label == UNLABELED, self.is_uncertain]
         return np.select(kinds, [REJECTED, GIVEN, UNKNOWN, UNCERTAIN], CONFIDENT)
 
+    def sources(self) -> NDArray[np.str_]:
+        """Who says so: the user, who gave the label or confirmed it, or the classifier."""
+        kinds = [self.is_confirmed, self.given != UNLABELED, self.is_rejected]
+        return np.select(kinds, [CONFIRMED, GIVEN, REJECTED], PREDICTED)
+
+    @property
+    def chance(self) -> NDArray[np.float64]:
+        """The claimed probability that each image is put where it belongs. A given label is right."""
+        chance = np.where(self.is_rejected, self.outlier_probability.astype(np.float64), self.confidence)
+        return np.where(self.given == UNLABELED, chance, 1.0)
+
     def expected_accuracy(self, among: NDArray[np.bool_]) -> float:
-        """The expected share of images that are put where they belong. A given label is right."""
-        right = np.where(self.is_rejected, self.outlier_probability, self.confidence)
-        right = np.where(self.given == UNLABELED, right, 1.0)
-        return float(right[among].mean()) if among.any() else 1.0
+        """The expected share of images that are put where they belong, as the probabilities claim."""
+        return float(self.chance[among].mean()) if among.any() else 1.0
 
     def rows(
         self,
@@ -135,7 +147,7 @@ class Predictions:
         place_of: Callable[[int], Path | None] = lambda _: None,
     ) -> Iterator[Row]:
         """One row for each of the images: `path_of` names its file, `place_of` what that must be in."""
-        verdicts = self.verdicts()
+        verdicts, sources = self.verdicts(), self.sources()
         for i in indices:
             yield Row(
                 path=path_of(i),
@@ -145,6 +157,7 @@ class Predictions:
                 outlier_probability=float(self.outlier_probability[i]),
                 used_for_refinement=bool(self.used[i]),
                 verdict=str(verdicts[i]),
+                source=str(sources[i]),
                 index=i,
                 place=place_of(i),
                 runner_up_probability=float(self.second[i]),

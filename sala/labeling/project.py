@@ -30,7 +30,7 @@ from sala.labeling.folders import (
     is_hidden,
     real_path,
 )
-from sala.labeling.labels_file import read_labels
+from sala.labeling.labels_file import labels_and_predictions
 from sala.labeling.places import Places
 from sala.text import printable
 
@@ -44,10 +44,16 @@ class Item:
     root: str  # "labeled", "outliers" or "pool"
     path: str
     given: int = UNLABELED  # a class, OUTLIER or UNLABELED
+    name: str = ""  # from the pool on, for an image of a labels file: its path depends on what else that file lists
 
     @property
     def key(self) -> str:
         """What a state on disk calls it: the same wherever the folders are moved to."""
+        return f"{self.root}/{self.name or self.path}"
+
+    @property
+    def old_key(self) -> str:
+        """What states of earlier versions call it."""
         return f"{self.root}/{self.path}"
 
 
@@ -63,6 +69,7 @@ class Project:
     is_listed: bool = (
         False  # labeled images were named one by one, and their root is only what their paths have in common
     )
+    n_predicted: int = 0  # rows of the labels file that are predictions, and so no labels
 
     @cached_property
     def given(self) -> NDArray[np.int64]:
@@ -154,24 +161,32 @@ def _from_folders(places: Places, labeled: Path) -> Project:
 def _from_file(places: Places) -> Project:
     """Rows of a labels file, whose images are in the pool or elsewhere."""
     assert places.labels is not None
-    names, given = _listed(places.labels, pool := real_path(places.pool))
+    names, given, n_predicted = _listed(places.labels, pool := real_path(places.pool))
     in_pool = {path.relative_to(pool).as_posix(): c for path, c in given.items() if path.is_relative_to(pool)}
     elsewhere = {path: c for path, c in given.items() if not path.is_relative_to(pool)}
     root = Path(os.path.commonpath([path.parent for path in elsewhere])) if elsewhere else places.pool
-    items = [Item("labeled", path.relative_to(root).as_posix(), c) for path, c in elsewhere.items()]
+    items = [Item("labeled", path.relative_to(root).as_posix(), c, _from(pool, path)) for path, c in elsewhere.items()]
     found, skipped = _image_names(places.pool)
     items += [Item("pool", name, in_pool.pop(name, UNLABELED)) for name in found]
     for name in in_pool:  # listed, and not among the images of the pool
         path = places.pool / name
         skipped.setdefault(path, f"{printable(str(path))} has a label and is no image of the pool; look at its name")
     roots = {"labeled": root, "pool": places.pool}
-    return Project(roots, tuple(names), tuple(items), skipped, is_listed=True)
+    return Project(roots, tuple(names), tuple(items), skipped, is_listed=True, n_predicted=n_predicted)
 
 
-def _listed(labels: Path, pool: Path) -> tuple[list[str], dict[Path, int]]:
-    """The classes of a labels file, and the label of each image. A link in the pool stays one: it is followed only as those
-    are which no row names."""
-    rows = read_labels(labels)
+def _from(pool: Path, path: Path) -> str:
+    """The way to an image from the pool, such as `../more/cat.jpg`; the whole path where there is none."""
+    try:
+        return Path(os.path.relpath(path, pool)).as_posix()
+    except ValueError:  # another drive
+        return path.as_posix()
+
+
+def _listed(labels: Path, pool: Path) -> tuple[list[str], dict[Path, int], int]:
+    """The classes of a labels file, the label of each image, and the number of rows that are predictions. A link in the
+    pool stays one: it is followed only as those are which no row names."""
+    rows, n_predicted = labels_and_predictions(labels)
     names = sorted({label for _, label in rows if label.casefold() != OUTLIER_NAME})
     _check_differ(labels, names)
     number = {checked_class(name): c for c, name in enumerate(names)}
@@ -184,7 +199,7 @@ def _listed(labels: Path, pool: Path) -> tuple[list[str], dict[Path, int]]:
             raise SalaError(
                 f"{printable(str(labels))} gives {printable(str(path))} two labels, {both}; keep the row that is right"
             )
-    return names, given
+    return names, given, n_predicted
 
 
 def _check_differ(labels: Path, names: Sequence[str]) -> None:

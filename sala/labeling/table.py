@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sala.classifier.fit import LabelModel, PoolPredictions
 from sala.encoders.base import Features
@@ -55,7 +56,17 @@ class Table:
         self.probability[rows] = np.where(is_labeled, 1.0, p[np.arange(len(rows)), best])
         self.outlier_probability[rows], self.used[rows] = ~is_labeled, is_labeled
 
-    def predictions(self, first: Ints, names: tuple[str, ...], given: Ints, thresholds: Thresholds) -> Predictions:
+    def predictions(
+        self,
+        first: Ints,
+        names: tuple[str, ...],
+        given: Ints,
+        thresholds: Thresholds,
+        is_confirmed: NDArray[np.bool_] | None = None,
+    ) -> Predictions:
         """Copies have what is said of the first of their content."""
         columns = {name: column[first] for name, column in vars(self).items() if name != "suggestions"}
-        return Predictions(names, given, **columns, suggestions=self.suggestions, thresholds=thresholds)
+        confirmed = np.zeros(len(given), bool) if is_confirmed is None else is_confirmed
+        return Predictions(
+            names, given, **columns, suggestions=self.suggestions, is_confirmed=confirmed, thresholds=thresholds
+        )

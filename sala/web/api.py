@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sala.errors import SalaError
+from sala.web.progress import describe_progress
 from sala.web.session import OUTLIER, UNLABELED, Session, Snapshot
 
 
@@ -37,6 +38,10 @@ def _are_numbers(values: Any) -> bool:
     return isinstance(values, list) and all(map(_is_number, values))
 
 
+def _is_one_number(values: Any) -> bool:
+    return _are_numbers(values) and len(values) == 1
+
+
 def _are_parts(values: Any) -> bool:
     """Whether these are [label, images] pairs."""
     return isinstance(values, list) and all(
@@ -59,6 +64,14 @@ CHANGES: dict[str, Change] = {
         lambda session, body: session.label(body["items"], body["to"]),
     ),
     "labels": ({"parts": _are_parts}, lambda session, body: session.give([tuple(part) for part in body["parts"]])),
+    "audit": (
+        {"n": _is_number},
+        lambda session, body: session.begin_audit(body["n"], anew=body.get("anew") is True),
+    ),
+    "answer": (
+        {"items": _is_one_number, "to": _is_number},
+        lambda session, body: session.answer(body["items"][0], body["to"]),
+    ),
     "add": ({"name": _is_text}, lambda session, body: session.add_class(body["name"])),
     "rename": (
         {"class": _is_number, "name": _is_text},
@@ -102,6 +115,23 @@ class StateAnswer:
                 self._content = to_json(describe(self._session, shown, self._run_id))
                 self._of = shown.version, stopped
             return self._content
+
+
+def progress_of(session: Session, goal: float) -> dict[str, Any]:
+    """Return how much of the pool is right, what a goal still takes, and the audit, at the newest version."""
+    version = session.snapshot().version
+    return {"version": version, **describe_progress(session.progress, session.audit(), goal)}
+
+
+def asked_share(text: str) -> float:
+    """A share above 0 and up to 1, from an address."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise SalaError(f"a goal is a share above 0 and up to 1, such as 0.95; got {text[:40]!r}")
+    return share
 
 
 def to_json(content: Any) -> bytes:

@@ -24,7 +24,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from sala.errors import SalaError
-from sala.web.api import StateAnswer, act, describe_items, describe_map, to_json
+from sala.web.api import StateAnswer, act, asked_share, describe_items, describe_map, progress_of, to_json
 from sala.web.checks import Checks
 from sala.web.details import LazyDetails
 from sala.web.downloads import DOWNLOADS, STATE
@@ -78,9 +78,10 @@ class Page:
             Route("/api/changes", self._get_changes),
             Route("/api/map", self._get_map),
             Route("/api/dates", partial(self._get_detail, self.details.dates)),
-            Route("/api/disagreement", partial(self._get_detail, self.details.disagreements)),
             Route("/api/groups", partial(self._get_detail, self.groups.describe)),
             Route("/api/check", partial(self._get_detail, self.checks.describe)),
+            Route("/api/suspects", partial(self._get_detail, self.checks.suspects)),
+            Route("/api/progress", self._get_progress),
             Route("/api/act", self._post_act, methods=["POST"]),
             Route("/thumb/{number}", partial(self._get_picture, THUMB)),
             Route("/image/{number}", partial(self._get_picture, FULL)),
@@ -108,6 +109,11 @@ class Page:
 
     async def _get_detail(self, describe: Callable[[], dict[str, Any]], request: Request) -> Response:
         return await self._answer(request, to_json(await in_thread(self._mapping, describe)), JSON)
+
+    async def _get_progress(self, request: Request) -> Response:
+        goal = asked_share(request.query_params.get("goal", "0.95"))
+        told = await in_thread(self._fitting, partial(progress_of, self.session, goal))
+        return await self._answer(request, to_json(told), JSON)
 
     async def _post_act(self, request: Request) -> Response:
         """Answer once the change is on disk. Its effect on the labels is `/api/state`, of which one serves several changes."""

@@ -16,6 +16,7 @@ from sala.labeling.label import LabelingResult
 from sala.labeling.predictions import Row
 from sala.labeling.project import OUTLIER
 from sala.web.session import Session
+from sala.web.snapshot import Snapshot
 
 MAX_MEASURED = 400  # images: examples first, then uncertain ones
 
@@ -26,19 +27,30 @@ class Checks:
     def __init__(self, session: Session):
         self._session, self._lock = session, threading.Lock()
         self._measured: dict[int, Measure | None] = {}
-        self._of, self._found = -1, nothing(0)
+        self._of = -1  # the version that `_check` is of
+        self._check: Check | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return the findings of the newest version; lists are empty where no class has an example yet."""
         with self._lock:
             shown = self._session.snapshot()
-            if shown.version != self._of:
-                self._found = nothing(shown.version)
-                if shown.result is not None:
-                    found = check(shown.result)
-                    self._found |= to_json(found, shown.result, shown.names) | {"hints": self._hints(shown.result)}
-                self._of = shown.version
-            return self._found
+            found = self._checked(shown)
+            if found is None or shown.result is None:
+                return nothing(shown.version)
+            hints = {"hints": self._hints(shown.result)}
+            return nothing(shown.version) | to_json(found, shown.result, shown.names) | hints
+
+    def suspects(self) -> dict[str, Any]:
+        """Return the images whose label is suspect, the most suspicious first."""
+        with self._lock:
+            shown = self._session.snapshot()
+            found = self._checked(shown)
+            return {"version": shown.version, "suspects": [s.row for s in found.suspects] if found else []}
+
+    def _checked(self, shown: Snapshot) -> Check | None:
+        if shown.version != self._of:
+            self._of, self._check = shown.version, None if shown.result is None else check(shown.result)
+        return self._check
 
     def rest(self) -> None:
         """Wait for a search that is under way, and begin no other."""

@@ -7,8 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 from sala.errors import SalaError
+from sala.labeling.answers import UserAnswers
 from sala.labeling.project import Project
 from sala.text import printable
+from sala.web.audits import read_answers
 from sala.web.events import Event
 from sala.web.journal import Journal
 from sala.web.replay import Replay, State
@@ -24,6 +26,9 @@ def read_changes(path: Path) -> list[Event]:
         return journal.events
 
 
-def corrected(project: Project, changes: Sequence[Event]) -> State:
-    """The names of classes, and the label of each image of the project, after all changes."""
-    return Replay(project).state(changes)
+def corrected(project: Project, changes: Sequence[Event]) -> tuple[State, UserAnswers]:
+    """The names of classes, and the label of each image of the project, after all changes; and what these tell of the
+    predictions that the user saw."""
+    replay = Replay(project)
+    state = replay.state(changes)
+    return state, read_answers(changes, replay, state)

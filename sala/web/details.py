@@ -1,15 +1,12 @@
-"""What the page sorts by beyond the snapshot: when images were taken, and which labels the others speak against."""
+"""What the page needs beyond the snapshot: when images were taken, and short embeddings to group them by."""
 
 from __future__ import annotations
 
 import threading
 from typing import Any
 
-import numpy as np
-
 from sala.data.taken import date_taken
 from sala.errors import SalaError
-from sala.labeling.disagreement import disagreement
 from sala.labeling.groups import Compact, compact_embeddings
 from sala.web.session import Session
 
@@ -41,9 +38,3 @@ class LazyDetails:
                 return int(date_taken(file))
         except (SalaError, OSError):
             return 0
-
-    def disagreements(self) -> dict[str, Any]:
-        """Return for each image how much the other labels speak against its own, in 1/10,000."""
-        shown = self._session.snapshot()
-        found = disagreement(self.compact(), shown.given, len(shown.names))
-        return {"version": shown.version, "disagreement": np.rint(found * 10_000).astype(int).tolist()}

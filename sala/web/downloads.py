@@ -31,8 +31,8 @@ def to_coco(session: Session) -> Iterator[bytes]:
 
 
 def to_zip(session: Session) -> Iterator[bytes]:
-    """Copies of the pool's images in a folder for each class."""
-    return zip_blocks(_rows(session), lambda row: session.project.read(row.index))
+    """Copies of the pool's images in a folder for each class, what the user gave apart from what is predicted."""
+    return zip_blocks(_rows(session), lambda row: session.project.read(row.index), session.snapshot().names)
 
 
 def to_model(session: Session) -> Iterator[bytes]:

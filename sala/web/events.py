@@ -10,10 +10,14 @@
     {"do": "order", "classes": ["added/0", "folder/owl"]}
     {"do": "undo"}
     {"do": "redo"}
+    {"do": "audit", "seed": 4711, "n": 20}                                                 20 images are to be drawn
+    {"do": "answer", "items": ["pool/a.jpg"], "to": "folder/owl", "seen": [["outlier", 9100, 9100]], "verdict": "rejected"}
 
 A class is `folder/NAME`, of a class folder or a labels file, or `added/K` for the class of the K-th `add` in force. A label
-may also be `outlier` or `clear`. An image is `pool/PATH`, `labeled/PATH` or `outliers/PATH`. Each line is one change:
-one `undo` takes it back, one `redo` makes it again.
+may also be `outlier` or `clear`. An image is `pool/PATH`, `labeled/PATH` or `outliers/PATH`. A label, or a part of several,
+may tell what was `seen` of each image then: what it was predicted to be, how probable that was, and how probable an outlier,
+in 1/10,000; null where nothing was predicted. An answer is the label of an image that an audit has
+drawn. Each line is one change: one `undo` takes it back, one `redo` makes it again.
 """
 
 from __future__ import annotations
@@ -24,12 +28,15 @@ from collections.abc import Callable
 from typing import Any
 
 from sala.labeling.folders import OUTLIER_NAME
+from sala.labeling.predictions import CONFIDENT, REJECTED, UNCERTAIN
 
 Event = dict[str, Any]
 KIND, FORMAT = "sala-labels", 2
 HEADER: Event = {"kind": KIND, "format": FORMAT}
 MAX_CLASSES, MAX_NAME = 500, 80
 MAX_KEY, MAX_FOLDER = 8192, 6 * 255  # characters: what file systems allow, a byte that is no UTF-8 as six
+MAX_AUDIT, WHOLE = 100_000, 10_000  # images of an audit; a share of 1
+VERDICTS = (CONFIDENT, UNCERTAIN, REJECTED)
 MAX_LINE, MAX_EVENTS = 32 << 20, 1_000_000  # bytes of a line, events in force
 
 
@@ -44,15 +51,20 @@ def parsed(line: bytes) -> Event:
     fields = FIELDS.get(what) if isinstance(what, str) else None
     if fields is None:
         raise ValueError("sala writes no such change")
-    if event.keys() != {"do", *fields}:
+    needed = {"do", *fields} - (OPTIONAL if what == "label" else set())
+    if not needed <= event.keys() <= {"do", *fields}:
         raise ValueError(f"the fields of {what!r} are {', '.join(fields) or 'none'}")
-    for name, fits in fields.items():
-        if not fits(event[name]):
+    for name in event.keys() - {"do"}:
+        if not fields[name](event[name]):
             raise ValueError(f"{name!r} of {what!r} has a value that sala does not write")
     if what in ("label", "labels") and not event["agreed"] <= event["checked"] <= n_items(event):
         raise ValueError("it counts more predictions than images")
     if what == "merge" and event["class"] == event["into"]:
         raise ValueError("a class cannot be merged with itself")
+    if any("seen" in part and len(part["seen"]) != len(part["items"]) for part in parts_of(event)):
+        raise ValueError("it tells of more or fewer images than it labels")
+    if what == "answer" and (len(event["items"]) != 1 or event["seen"] == [None]):
+        raise ValueError("an answer is of one image that had a prediction")
     return event
 
 
@@ -108,8 +120,32 @@ def are_parts(value: Any) -> bool:
 
 
 def _is_part(value: Any) -> bool:
-    has_both = isinstance(value, dict) and value.keys() == {"items", "to"}
-    return has_both and are_keys(value["items"]) and is_target(value["to"])
+    if not isinstance(value, dict) or not {"items", "to"} <= value.keys() <= {"items", "to", *OPTIONAL}:
+        return False
+    return are_keys(value["items"]) and is_target(value["to"]) and are_seen(value.get("seen", []))
+
+
+def are_seen(value: Any) -> bool:
+    return isinstance(value, list) and all(one is None or is_seen(one) for one in value)
+
+
+def is_seen(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) != 3:
+        return False
+    said, *shares = value
+    return is_target(said) and said != "clear" and all(is_count(share) and share <= WHOLE for share in shares)
+
+
+def is_verdict(value: Any) -> bool:
+    return isinstance(value, str) and value in VERDICTS
+
+
+def is_size(value: Any) -> bool:
+    return is_count(value) and 1 <= value <= MAX_AUDIT
+
+
+def is_seed(value: Any) -> bool:
+    return is_count(value) and value < 1 << 64
 
 
 def are_classes(value: Any) -> bool:
@@ -118,8 +154,11 @@ def are_classes(value: Any) -> bool:
 
 
 def parts_of(event: Event) -> list[Event]:
-    """Return the images and the label of each part of a `label` or `labels`."""
-    return [event] if event["do"] == "label" else event["parts"]
+    """Return each part of a `label`, `labels` or `answer`: its images, their label, and what was seen of them."""
+    if event["do"] == "labels":
+        parts: list[Event] = event["parts"]
+        return parts
+    return [event] if event["do"] in ("label", "answer") else []
 
 
 def n_items(event: Event) -> int:
@@ -127,8 +166,10 @@ def n_items(event: Event) -> int:
 
 
 FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
-    "label": {"items": are_keys, "to": is_target, "checked": is_count, "agreed": is_count},
+    "label": {"items": are_keys, "to": is_target, "checked": is_count, "agreed": is_count, "seen": are_seen},
     "labels": {"parts": are_parts, "checked": is_count, "agreed": is_count},
+    "audit": {"seed": is_seed, "n": is_size},
+    "answer": {"items": are_keys, "to": is_target, "seen": are_seen, "verdict": is_verdict},
     "add": {"name": is_name},
     "rename": {"class": is_class, "name": is_name},
     "merge": {"class": is_class, "into": is_class},
@@ -137,3 +178,4 @@ FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
     "undo": {},
     "redo": {},
 }
+OPTIONAL = {"seen"}  # of a label: states of earlier versions do not have it

@@ -51,6 +51,8 @@ class InForce:
 
 def named_classes(event: Event) -> list[str]:
     """Return the classes that an event names, and the labels that are none."""
-    if event["do"] in ("label", "labels"):
-        return [part["to"] for part in parts_of(event)]
+    parts = parts_of(event)
+    if parts:
+        seen = (claim[0] for part in parts for claim in part.get("seen", ()) if claim is not None)
+        return [*(part["to"] for part in parts), *set(seen)]
     return [*(event[key] for key in ("class", "into") if key in event), *event.get("classes", [])]

@@ -50,11 +50,16 @@ class State:
         return list(found)
 
     @cached_property
+    def now(self) -> Ints:  # [every + 2]
+        """For each of `every` what it is by now: a class of `names`, or UNLABELED; then OUTLIER and UNLABELED themselves, as
+        -2 and -1 are the last two."""
+        place = {c: i for i, c in enumerate(self.shown)}
+        return np.array([*(place.get(c, UNLABELED) for c in self.goes_to), OUTLIER, UNLABELED], np.int64)
+
+    @cached_property
     def given(self) -> Ints:  # [n]
         """A class, OUTLIER or UNLABELED. An image of a merged class has the other's label, of a deleted one none."""
-        place = {c: i for i, c in enumerate(self.shown)}
-        now = [place.get(c, UNLABELED) for c in self.goes_to]
-        return np.array([*now, OUTLIER, UNLABELED], np.int64)[self.said]  # said -2 and -1 are the last two
+        return self.now[self.said]
 
 
 class Replay:
@@ -66,7 +71,8 @@ class Replay:
             "outlier": OUTLIER,
             "clear": CLEAR,
         }
-        self._index = {item.key: i for i, item in enumerate(project.items)}
+        self._index = {item.old_key: i for i, item in enumerate(project.items)}
+        self._index |= {item.key: i for i, item in enumerate(project.items)}
         self._same = {i: group for group in project.copies for i in group}
         self._given = project.given
 
@@ -93,43 +99,50 @@ class Replay:
         c, n = state.shown[number], len(self._classes)
         return f"folder/{self._classes[c]}" if c < n else f"added/{c - n}"
 
+    def class_number(self, state: State, class_id: str) -> int:
+        """Return what an event named, as `given` has it: OUTLIER, a class, or UNLABELED for one that is gone."""
+        place = self._place(class_id)
+        return UNLABELED if place is None else int(state.now[place])
+
+    def row(self, key: str) -> int | None:
+        """Return the number of an image; None for one that is gone."""
+        return self._index.get(key)
+
     def _apply(self, state: State, event: Event) -> None:
-        if event["do"] in ("label", "labels"):
-            self._apply_labels(state, event)
+        parts = parts_of(event)
+        if parts:
+            state.n_checked += event.get("checked", 0)  # answers of an audit are counted apart
+            state.n_agreed += event.get("agreed", 0)
+            for part in parts:
+                self._apply_label(state, part["items"], self._place(part["to"]))
         elif event["do"] == "add":
             state.shown.append(len(state.every))
             state.goes_to.append(len(state.every))
             state.every.append(event["name"])
         elif event["do"] == "order":
-            numbers = [self._class_number(name) for name in event["classes"]]
+            numbers = [self._place(name) for name in event["classes"]]
             first = [c for c in numbers if c in state.shown]
             state.shown[:] = [*first, *(c for c in state.shown if c not in first)]
-        else:
+        elif "class" in event:
             self._change_class(state, event)
 
     def _change_class(self, state: State, event: Event) -> None:
         """Rename, merge or delete; what names a class that is not there, or no more, is passed over."""
-        number = self._class_number(event["class"])
+        number = self._place(event["class"])
         if number is None:
             return
         if event["do"] == "rename":
             state.every[number] = event["name"]
             return
-        into = self._class_number(event["into"]) if event["do"] == "merge" else UNLABELED
+        into = self._place(event["into"]) if event["do"] == "merge" else UNLABELED
         if number in state.shown and (into == UNLABELED or into in state.shown):
             state.shown.remove(number)
             state.goes_to[:] = [into if c == number else c for c in state.goes_to]
 
-    def _class_number(self, class_id: str) -> int | None:
+    def _place(self, class_id: str) -> int | None:
         """Return a class's place in `every`; None for a folder that is gone."""
         kind, _, number = class_id.partition("/")
         return len(self._classes) + int(number) if kind == "added" else self._number.get(class_id)
-
-    def _apply_labels(self, state: State, event: Event) -> None:
-        state.n_checked += event["checked"]
-        state.n_agreed += event["agreed"]
-        for part in parts_of(event):
-            self._apply_label(state, part["items"], self._class_number(part["to"]))
 
     def _apply_label(self, state: State, keys: list[str], to: int | None) -> None:
         rows = [self._index[key] for key in keys if key in self._index]

@@ -4,6 +4,7 @@
     session.label([17, 18], to=2)                            # or OUTLIER, or CLEAR; on disk when it returns
     session.undo();  session.redo()
     session.add_class("owl");  session.rename_class(2, "barn owl");  session.merge_class(2, into=0)
+    session.begin_audit(20);  session.answer(item, to=2)     # images that chance draws; the answer judges the prediction
     session.snapshot()                                       # labels of all images; fitted anew if something has changed
 
 The state is the journal, replayed: there is nothing else to save. Any thread may call any method. A change returns
@@ -12,39 +13,25 @@ the version of the state that it leads to.
 
 from __future__ import annotations
 
+import secrets
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from sala.errors import SalaError
 from sala.labeling.embedding import ProjectFeatures
 from sala.labeling.folders import checked_class
-from sala.labeling.label import LabelingResult, classify, no_predictions
-from sala.labeling.predictions import Predictions
+from sala.labeling.label import LabelingResult
 from sala.labeling.project import OUTLIER, UNLABELED
-from sala.web.events import MAX_CLASSES, MAX_NAME, Event, encoded, is_name, parsed
+from sala.web.audits import Audit, AuditResult, audit_result, read_answers, read_audit
+from sala.web.events import MAX_AUDIT, MAX_CLASSES, MAX_NAME, WHOLE, Event, encoded, is_name, parsed
 from sala.web.journal import Journal
-from sala.web.replay import CLEAR, Replay, State
+from sala.web.progress import Progress
+from sala.web.replay import CLEAR, Replay
+from sala.web.snapshot import Snapshot, Version, fit_snapshot
 
 __all__ = ["CLEAR", "OUTLIER", "UNLABELED", "Session", "Snapshot", "checked_name"]
-
-
-@dataclass(frozen=True)
-class Snapshot(Predictions):
-    """What is said of every image at one version of the state."""
-
-    version: int
-    result: LabelingResult | None  # None where no class has an example yet
-    estimated_accuracy: float  # of the pool as it stands
-    n_checked: int
-    n_agreed: int
-    n_undo: int  # changes that can be undone
-    n_redo: int  # and made again
-    fit_seconds: float
-    numbering: int  # the version from which on the classes have these numbers
 
 
 class Session:
@@ -53,6 +40,7 @@ class Session:
     def __init__(self, images: ProjectFeatures, journal: Journal, precision: float = 0.9):
         self.images, self.project, self.precision = images, images.project, precision
         self.history: list[dict[str, float]] = []  # of this process: what each fit said of the pool
+        self.progress = Progress()  # of this process: what moved, and how fast
         self.journal = journal
         self._replay = Replay(self.project)
         self._change, self._fit = threading.RLock(), threading.Lock()
@@ -102,15 +90,40 @@ class Session:
                 raise SalaError("no image is named; reload the page")
             for to, items in parts:
                 self._check_label(items, to)
-            parts = [(to, list(dict.fromkeys(items))) for to, items in parts]  # each once: it is judged once
-            judged = [(was, to) for to, items in parts for was in self._checked(items)]
+            named = [self._named(list(dict.fromkeys(items)), to) for to, items in parts]  # each once: it is judged once
+            judged = [(claim[0], part["to"]) for part in named for claim in part.get("seen", ()) if claim is not None]
             counts = {"checked": len(judged), "agreed": sum(was == to for was, to in judged)}
-            named = [
-                {"items": [self.project.items[i].key for i in items], "to": self._class_id(to)} for to, items in parts
-            ]
             return self._record(
                 {"do": "label", **named[0], **counts} if len(named) == 1 else {"do": "labels", "parts": named, **counts}
             )
+
+    def begin_audit(self, n: int, *, anew: bool = False) -> int:
+        """Have chance draw images of the pool until n have an answer; `anew` begins another audit, with another seed."""
+        with self._change:
+            if not 1 <= n <= MAX_AUDIT:
+                raise SalaError(f"an audit has 1 to {MAX_AUDIT:,} images; got {n}")
+            audit = self._audit()
+            seed = secrets.randbits(63) if audit is None or anew else audit.seed
+            return self._record({"do": "audit", "seed": seed, "n": n})
+
+    def answer(self, item: int, to: int) -> int:
+        """Say what the next drawn image is, or with CLEAR that one cannot tell. The prediction that stands now is judged."""
+        with self._change:
+            self._check_label([item], to)
+            if self.audit().upcoming[:1] != [item]:
+                raise SalaError("the audit asks for another image now; reload the page")
+            part, shown = self._named([item], to, as_placed=True), self._snapshot
+            if shown is None or "seen" not in part:
+                raise SalaError("nothing is predicted yet; label an image of each class first")
+            return self._record({"do": "answer", **part, "verdict": str(shown.verdicts()[item])})
+
+    def audit(self) -> AuditResult:
+        """What the drawn images say of the pool, and which are asked for next."""
+        with self._change:
+            return audit_result(self._audit(), self.project, self._state.given)
+
+    def _audit(self) -> Audit | None:
+        return read_audit(self._in_force.events, self._replay, self._state)
 
     def add_class(self, name: str) -> int:
         with self._change:
@@ -168,10 +181,14 @@ class Session:
         """Of the newest version. Where several threads wait for a fit, one fit serves them all."""
         with self._fit:
             with self._change:
-                version, state = self._version, self._state
-                counts = self.n_events, len(self._in_force.undone), self._numbering
-            if self._snapshot is None or self._snapshot.version != version:
-                self._snapshot = self._fitter.submit(self._fitted, version, state, *counts).result()
+                state = self._state
+                version = Version(self._version, self.n_events, len(self._in_force.undone), self._numbering)
+                events = list(self._in_force.events)
+            if self._snapshot is None or self._snapshot.version != version.version:
+                answers = read_answers(events, self._replay, state)
+                fitted = self._fitter.submit(fit_snapshot, self.images, state, version, self.precision, answers)
+                self._snapshot = fitted.result()
+                self.progress.take(self._snapshot, self.project.is_pool, answers)
                 self.history = [*self.history[-199:], self._summary(self._snapshot)]
             return self._snapshot
 
@@ -221,36 +238,19 @@ class Session:
         if to not in (OUTLIER, CLEAR):
             self._check_class(to)
 
-    def _checked(self, items: Sequence[int]) -> list[int]:
-        """The predictions that the user has now judged, of images that had no label."""
+    def _named(self, items: Sequence[int], to: int, *, as_placed: bool = False) -> Event:
+        """The images and their label as events name them, and what was predicted of those that had no label."""
+        event: Event = {"items": [self.project.items[i].key for i in items], "to": self._class_id(to)}
         shown = self._snapshot
-        if shown is None:
-            return []
-        said = shown.most_probable()  # as the page shows it
-        return [int(said[i]) for i in items if self._state.given[i] == UNLABELED and said[i] != UNLABELED]
-
-    def _fitted(self, version: int, state: State, n_undo: int, n_redo: int, numbering: int) -> Snapshot:
-        begun = time.perf_counter()
-        result, names, given = None, tuple(state.names), state.given
-        if (given >= 0).any():
-            result = classify(self.images, names, given, precision=self.precision)
-            predictions = result.predictions
-        else:
-            predictions = no_predictions(self.project, names, given, self.precision)
-        expected = predictions.expected_accuracy(self.project.is_pool)
-        seconds = time.perf_counter() - begun
-        return Snapshot(
-            **vars(predictions),
-            version=version,
-            result=result,
-            estimated_accuracy=expected,
-            n_checked=state.n_checked,
-            n_agreed=state.n_agreed,
-            n_undo=n_undo,
-            n_redo=n_redo,
-            numbering=numbering,
-            fit_seconds=seconds,
-        )
+        if shown is None or shown.numbering != self._numbering:  # classes had other numbers then
+            return event
+        seen = [
+            [self._class_id(one.said), *(round(WHOLE * share) for share in (one.chance, one.outlier_probability))]
+            if one is not None and self._state.given[i] == UNLABELED
+            else None
+            for i, one in zip(items, shown.seen(items, as_placed=as_placed), strict=True)
+        ]
+        return event | ({"seen": seen} if any(seen) else {})
 
     def _summary(self, shown: Snapshot) -> dict[str, float]:
         n_rejected = int(shown.is_rejected.sum())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,12 +18,12 @@ from sala.errors import SalaError
 from sala.labeling.export import export
 from sala.labeling.formats import FORMATS
 from sala.labeling.predictions import CONFIDENT, GIVEN, REJECTED, UNCERTAIN, UNKNOWN, Row, Thresholds
-from sala.labeling.sort import folder_name, sort_copies
+from sala.labeling.sort import folder_name, folder_names, sort_copies
 from sala.labeling.table import rows_of
 from tests.helpers.painted import BLUE, RED, paint
 
 CAT = Row(Path("/photos/my cat.png"), "cat", 0.95, "dog", 0.2, True, CONFIDENT)
-OUTLIER = Row(Path("/photos/x,y.png"), "dog", 0.6, "", 0.9, False, REJECTED)
+OUTLIER = Row(Path("/photos/x,y.png"), "dog", 0.6, "", 0.9, False, REJECTED, REJECTED)
 
 
 def written(form: str, *rows: Row) -> str:
@@ -31,9 +32,9 @@ def written(form: str, *rows: Row) -> str:
 
 def test_a_line_of_the_table_is_as_documented() -> None:
     assert written("csv", CAT, OUTLIER) == (
-        "path,label,probability,runner_up,outlier_probability,used_for_refinement,verdict\n"
-        "/photos/my cat.png,cat,0.9500,dog,0.2000,true,confident\n"
-        '"/photos/x,y.png",dog,0.6000,,0.9000,false,rejected\n'
+        "path,label,probability,runner_up,outlier_probability,used_for_refinement,verdict,source\n"
+        "/photos/my cat.png,cat,0.9500,dog,0.2000,true,confident,predicted\n"
+        '"/photos/x,y.png",dog,0.6000,,0.9000,false,rejected,rejected\n'
     )
 
 
@@ -54,7 +55,7 @@ def test_label_studio_is_told_what_an_image_is_put_down_as_and_how_probably() ->
     assert (also["result"][0]["value"], also["score"]) == ({"choices": ["outlier"]}, 0.9)
     assert cat["data"] == {
         "image": "/data/local-files/?d=photos/my%20cat.png", "path": "/photos/my cat.png", "verdict": "confident",
-        "probability": 0.95, "runner_up": "dog", "outlier_probability": 0.2,
+        "source": "predicted", "probability": 0.95, "runner_up": "dog", "outlier_probability": 0.2,
     }  # fmt: skip
 
 
@@ -185,6 +186,25 @@ def test_class_names_become_folder_names_that_differ_and_are_safe() -> None:
     assert len(set(made)) == len(names)
     assert all(re.fullmatch(r"[^/\\:*?\"<>|\n. -][^/\\:*?\"<>|\n]*", name) for name in made)
     assert all(len(name.encode()) <= 120 for name in made) and not {"uncertain", "rejected"} & set(made)
+
+
+def test_classes_that_differ_in_case_or_accents_alone_have_folders_of_their_own(tmp_path: Path) -> None:
+    classes = ["Red", "red", "caf\u00e9", "cafe\u0301", "Rejected", "STRASSE", "straße", "blue"]
+    names = folder_names(classes)
+    seen = {unicodedata.normalize("NFC", name).casefold() for name in names.values()}
+    assert len(seen) == len(classes) and "rejected" not in seen
+    assert names["Red"] == "Red" and names["blue"] == "blue"  # what needs no care stays as it is
+    rows = [row(paint(tmp_path / f"{i}.png", RED), name) for i, name in enumerate(classes)]
+    done = sort_copies(rows, tmp_path / "sorted", classes=classes)
+    assert set(done.placed) == set(names.values())
+
+
+def test_the_users_word_is_an_annotation_of_label_studio_whether_given_or_confirmed() -> None:
+    tasks = json.loads(
+        written("label-studio", replace(CAT, source="confirmed"), replace(OUTLIER, source="given"), CAT, OUTLIER)
+    )
+    assert ["annotations" in task for task in tasks] == [True, True, False, False]
+    assert tasks[1]["annotations"][0]["result"][0]["value"] == {"choices": ["outlier"]}
 
 
 def test_coco_ids_belong_together_and_an_outlier_has_no_annotation(tmp_path: Path) -> None:

@@ -213,3 +213,19 @@ def test_photos_are_labeled_from_three_examples_each(photos: Path) -> None:
     assert sum(path.is_file() for path in (photos / "sorted").rglob("*")) == 108
     again = sala("predict", out / "model.safetensors", photos / "pool" / "dolphin-5.jpg")
     assert next(csv.DictReader(io.StringIO(again.stdout)))["label"] == "dolphin"
+
+
+def test_predicted_images_are_sorted_into_class_folders_too(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    sala("label", *folders, "--encoder", "color", "--out", tmp_path / "out")
+    model, sorted_to = tmp_path / "out" / "model.safetensors", tmp_path / "sorted"
+    sala("predict", model, folders[1], "--encoder", "color", "--out", tmp_path / "new.csv", "--copy-to", sorted_to)
+    rows = labels(tmp_path / "new.csv")
+    placed = {path.name: path.parent.name for path in sorted_to.rglob("*.png")}
+    assert len(placed) == len(rows) == 30
+    for row in rows:
+        folder = row["label"] if row["verdict"] == CONFIDENT else row["verdict"]
+        assert placed[Path(row["path"]).name] == folder
+    inside = folders[1] / "sorted"
+    assert "choose another --copy-to" in refusal(
+        "predict", model, folders[1], "--encoder", "color", "--copy-to", inside
+    )

@@ -11,7 +11,7 @@ from sala.data import files
 from sala.errors import SalaError
 from sala.labeling import labels_file
 from sala.labeling.embedding import embed_project
-from sala.labeling.labels_file import read_labels
+from sala.labeling.labels_file import labels_and_predictions, read_labels
 from sala.labeling.places import Places
 from sala.labeling.project import open_project
 from tests.helpers.painted import MeanColor, folders_painted, labels, paint, refusal, sala  # noqa: F401  (fixture)
@@ -58,6 +58,43 @@ def test_a_file_of_outliers_alone_is_told_so(folders: tuple[Path, Path], tmp_pat
     (tmp_path / "labels.csv").write_text("path,label\npool/part0/red0.png,outlier\n")
     said = refusal("label", folders[1], "--labels", tmp_path / "labels.csv", "--encoder", "color")
     assert "folder" not in said and "labels file" in said
+
+
+def test_a_table_of_ours_is_given_back_uncut_and_only_the_users_rows_are_labels(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "labels.csv").write_text(BASE + "pool/part0/red0.png,red\npool/part1/blue1.png,outlier\n")
+    options = ("--encoder", "color", "--out", tmp_path / "out")
+    sala("label", folders[1], "--labels", tmp_path / "labels.csv", *options)
+    written = labels(tmp_path / "out" / "labels.csv")
+    assert sorted({row["source"] for row in written} - {"rejected"}) == ["given", "predicted"] and len(written) == 30
+    rows, n_predicted = labels_and_predictions(tmp_path / "out" / "labels.csv")
+    assert {(path.name, label) for path, label in rows} == {("red0.png", "red"), ("blue1.png", "outlier")}
+    assert n_predicted == 28
+    both = (
+        tmp_path / "out" / "labels.csv"
+    ).read_text() + f"{folders[0] / 'blue' / '0.png'},blue,1,,0,true,given,given\n"
+    (tmp_path / "again.csv").write_text(both)
+    said = sala("label", folders[1], "--labels", tmp_path / "again.csv", "--encoder", "color", "--out", tmp_path / "2")
+    assert "28 rows of predictions" in " ".join(said.output.split())
+
+
+def test_a_table_of_predictions_alone_says_what_makes_a_row_a_label(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    sala("label", *folders, "--encoder", "color", "--out", tmp_path / "out")
+    said = refusal("label", folders[1], "--labels", tmp_path / "out" / "labels.csv", "--encoder", "color")
+    assert "write given into the column source" in said
+
+
+def test_what_a_state_calls_an_image_does_not_depend_on_other_rows(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    def key() -> str:
+        items = open_project(Places(folders[1], labels=tmp_path / "labels.csv")).items
+        return next(item.key for item in items if item.key.endswith("red/0.png"))
+
+    (tmp_path / "labels.csv").write_text("path,label\nlabeled/red/0.png,red\nlabeled/red/1.png,red\n")
+    before = key()
+    elsewhere = paint(tmp_path / "far" / "away" / "x.png", (30, 220, 30))
+    (tmp_path / "labels.csv").write_text(BASE + f"{elsewhere},green\n")
+    assert key() == before == "labeled/../labeled/red/0.png"
 
 
 def test_a_label_that_could_be_no_folder_is_refused(folders: tuple[Path, Path]) -> None:

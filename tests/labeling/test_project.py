@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -155,7 +156,9 @@ def test_a_single_class_has_no_runner_up(session: Session) -> None:
     assert (shown.runner_up == UNLABELED).all() and (shown.second == 0).all()
 
 
-def test_the_zip_has_the_folders_and_files_of_copy_to(folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_zip_has_the_files_of_copy_to_with_given_and_predicted_apart(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
     with_copies(folders)
     (folders[0] / "red").rename(folders[0] / "red: <1>")
     session = open_session(folders)
@@ -173,8 +176,10 @@ def test_the_zip_has_the_folders_and_files_of_copy_to(folders: tuple[Path, Path]
         for path in (tmp_path / "sorted").rglob("*.*")
         if path.is_file()
     }
-    assert {name: archive.read(name) for name in archive.namelist()} == copied
-    assert {name.split("/")[0] for name in copied} >= {"red%3A %3C1%3E", "uncertain"}
+    zipped = {name: archive.read(name) for name in archive.namelist()}
+    assert {re.sub("^(given|predicted)/", "", name): content for name, content in zipped.items()} == copied
+    assert {name.split("/")[0] for name in zipped} >= {"given", "predicted", "uncertain"}
+    assert "given/red%3A %3C1%3E/copy.png" in zipped
 
 
 def test_images_of_which_nothing_is_known_are_in_the_zip_too(tmp_path: Path) -> None:
@@ -260,4 +265,4 @@ def test_downloads_say_what_the_page_says(session: Session, port: int) -> None:
     assert said["annotations"][0]["result"][0]["value"] == {"choices": ["red"]}
     archive = zipfile.ZipFile(io.BytesIO(ask(port, "/download/sorted.zip").body))
     assert archive.testzip() is None
-    assert archive.read("red/blue-3.png") == (session.project.path(blue)).read_bytes()
+    assert archive.read("given/red/blue-3.png") == (session.project.path(blue)).read_bytes()

@@ -33,6 +33,7 @@ def test_the_wrong_label_is_the_first_suspect_until_it_is_corrected(wrong: tuple
     first = checks.describe()["suspects"][0]
     names = session.snapshot().names
     assert (first["image"], names[first["label"]], names[first["predicted"]]) == (image, "blue", "red")
+    assert checks.suspects()["suspects"][0] == image
     session.label([image], to=first["predicted"])
     assert image not in [suspect["image"] for suspect in checks.describe()["suspects"]]
 

@@ -49,11 +49,11 @@ def test_a_label_that_the_others_speak_against_is_found(page: Any) -> None:
     session.label([row_of(session, "red-4.png")], to=0)
     session.label([row_of(session, "blue-4.png")], to=0)
     page.wait_for_function("() => document.querySelector('#n-given').textContent.startsWith('2 of')")
-    page.select_option("#only", "disagreeing")
+    page.select_option("#only", "suspect")
     page.wait_for_function("() => document.querySelectorAll('.tile').length === 1")
     assert shown(page) == ["red-4.png"]
     page.select_option("#only", "given")
-    page.select_option("#sort", "disagreement")
+    page.select_option("#sort", "suspect")
     page.wait_for_function("() => document.querySelectorAll('.tile').length === 2")
     assert shown(page) == ["red-4.png", "blue-4.png"]
 

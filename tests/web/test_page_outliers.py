@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_possible_outliers_are_listed_first_and_counted(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sala.classifier.fit.rejection_threshold", lambda *_: 2.0)  # nothing is rejected
+    monkeypatch.setattr("sala.labeling.label.answered_threshold", lambda *_: 1.0)  # nothing is rejected
     page.session.label([row_of(page.session, "green-3.png")], to=OUTLIER)
     page.reload()
     page.wait_for_selector("body[data-ready]")
@@ -31,9 +31,10 @@ def test_possible_outliers_are_listed_first_and_counted(page: Any, monkeypatch: 
 
 
 def test_enter_confirms_a_possible_outlier_and_the_next_is_in_sight(page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sala.classifier.fit.rejection_threshold", lambda *_: 2.0)
+    monkeypatch.setattr("sala.labeling.label.answered_threshold", lambda *_: 1.0)
     session = page.session
     session.label([0, row_of(session, "green-3.png")], to=OUTLIER)  # an example, too
+    before = session.snapshot()
     page.reload()
     page.wait_for_selector("body[data-ready]")
     page.click('[data-view="outliers"]')
@@ -47,7 +48,8 @@ def test_enter_confirms_a_possible_outlier_and_the_next_is_in_sight(page: Any, m
     page.keyboard.press("Enter")
     settled(page, 2)
     shown = session.snapshot()
-    assert shown.given[first] == OUTLIER and (shown.n_checked, shown.n_agreed) == (2, 2)  # it was predicted an outlier
+    assert shown.given[first] == OUTLIER  # as was predicted
+    assert (shown.n_checked - before.n_checked, shown.n_agreed - before.n_agreed) == (1, 1)
     selected = page.locator(".tile.selected").bounding_box()
     assert (
         selected is not None
@@ -59,7 +61,7 @@ def test_enter_confirms_a_possible_outlier_and_the_next_is_in_sight(page: Any, m
 def test_what_is_more_probably_an_outlier_is_not_confirmed_as_a_class(
     page: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sala.classifier.fit.rejection_threshold", lambda *_: 2.0)  # it stays with its class
+    monkeypatch.setattr("sala.labeling.label.answered_threshold", lambda *_: 1.0)  # it stays with its class
     session = page.session
     session.label([row_of(session, "green-3.png")], to=OUTLIER)
     shown = session.snapshot()
@@ -82,3 +84,11 @@ def test_what_is_more_probably_an_outlier_is_not_confirmed_as_a_class(
         page.click("#accept") if gesture == "button" else page.keyboard.press(gesture)
         settled(page, version)
         assert session.snapshot().given[i] == (shown.label[red] if i == red else OUTLIER)
+
+
+def test_the_view_says_why_nothing_is_rejected_until_an_outlier_is_known(page: Any) -> None:
+    page.click('[data-view="outliers"]')
+    why = page.session.snapshot().result.rejection_obstacle
+    assert why and page.inner_text("#hint").endswith(why)
+    page.session.label([row_of(page.session, "green-3.png")], to=OUTLIER)
+    page.wait_for_function("() => !document.querySelector('#hint').textContent.includes('No image is rejected')")

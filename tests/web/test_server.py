@@ -221,7 +221,7 @@ def test_who_waits_for_changes_is_answered_at_the_next_one_and_at_the_end(sessio
 
 def test_only_who_may_ask_is_told_of_changes(session: Session) -> None:
     with running(session, "0.0.0.0") as server:
-        for path in ("/api/changes?after=9", "/api/groups", "/api/dates", "/api/disagreement"):
+        for path in ("/api/changes?after=9", "/api/groups", "/api/dates", "/api/suspects"):
             assert ask(server.port, path).status == 403
             assert (
                 ask(server.port, f"{path.partition('?')[0]}?token={server.guard.token}", Host="evil.example").status

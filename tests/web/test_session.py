@@ -158,12 +158,10 @@ def test_a_prediction_is_judged_once(session: Session) -> None:
     assert session.snapshot().n_checked == 1
 
 
-def test_the_estimate_is_the_mean_over_the_pool_of_what_each_image_is_put_down_as(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sala.classifier.fit.rejection_threshold", lambda scores, *_: float(np.median(scores)))
-    session.label([row_of(session, "red-0.png"), row_of(session, "red-1.png")], to=0)
-    session.label([row_of(session, "blue-0.png")], to=OUTLIER)
+def test_the_estimate_is_the_mean_over_the_pool_of_what_each_image_is_put_down_as(session: Session) -> None:
+    session.precision = 0.5
+    session.label([row_of(session, "red-0.png"), row_of(session, "red-1.png")], to=1)
+    session.label([row_of(session, "green-0.png")], to=OUTLIER)
     shown, slow = session.snapshot(), []
     assert shown.is_rejected.any() and not shown.is_rejected.all()
     for i, item in enumerate(session.project.items):
@@ -178,8 +176,7 @@ def test_the_estimate_is_the_mean_over_the_pool_of_what_each_image_is_put_down_a
 def test_a_score_at_the_threshold_is_not_above_it(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     score = session.snapshot().outlier_probability
     i = row_of(session, "green-5.png")
-    monkeypatch.setattr("sala.classifier.fit.obstacle", lambda *_: "")
-    monkeypatch.setattr("sala.classifier.fit.rejection_threshold", lambda *_: float(score[i]))
+    monkeypatch.setattr("sala.labeling.label.answered_threshold", lambda *_: float(score[i]))
     session.add_class("not used")  # so that it fits anew
     shown = session.snapshot()
     assert shown.outlier_probability[i] == score[i]

@@ -29,6 +29,31 @@ EVENTS: list[dict[str, Any]] = [
     {"do": "rename", "class": "added/0", "name": "leaf"},
     {"do": "label", "items": ["labeled/red/0.png"], "to": "clear", "checked": 0, "agreed": 0},
     {"do": "label", "items": ["pool/2.png"], "to": "folder/gone", "checked": 1, "agreed": 0},
+    {"do": "audit", "seed": 4711, "n": 2},
+    {
+        "do": "answer",
+        "items": ["pool/3.png"],
+        "to": "outlier",
+        "seen": [["added/0", 9100, 320]],
+        "verdict": "confident",
+    },
+    {
+        "do": "label",
+        "items": ["pool/0.png", "pool/1.png"],
+        "to": "folder/red",
+        "checked": 1,
+        "agreed": 1,
+        "seen": [None, ["folder/red", 5000, 0]],
+    },
+    {
+        "do": "labels",
+        "parts": [
+            {"items": ["pool/0.png"], "to": "folder/red", "seen": [["added/0", 5000, 0]]},
+            {"items": ["pool/1.png"], "to": "folder/red"},
+        ],
+        "checked": 1,
+        "agreed": 0,
+    },
 ]
 ODD: list[Any] = [
     None, True, False, 0, -1, 3, 10**30, -(10**30), 0.5, 1e308, float("nan"), float("inf"), "", "x", "x" * 9000, "\0",
@@ -120,7 +145,7 @@ def test_an_altered_state_opens_and_works_or_is_refused(
 ) -> None:
     monkeypatch.setattr("os.fsync", lambda fd: None)  # the disk is not what is tested
     sentences, n_opened = [], 0
-    for seed in range(60):
+    for seed in range(120):
         (tmp_path / "state").write_bytes(content := kind(random.Random(f"{kind.__name__} {seed}")))
         try:
             journal = Journal(tmp_path / "state")
@@ -142,6 +167,7 @@ def use(journal: Journal) -> None:
     before = session.snapshot()
     assert len(before.names) == len(PROJECT.classes) + sum(event["do"] == "add" for event in journal.events)
     assert before.given.min() >= OUTLIER and before.given.max() < len(before.names)
+    assert session.audit().n_drawn <= 1
     session.label([7], to=OUTLIER)
     while session.n_events:
         session.undo()
@@ -159,7 +185,8 @@ def test_the_state_as_it_is_opens(tmp_path: Path) -> None:
     (tmp_path / "state").write_bytes(lines_of(EVENTS))
     session = Session(TOY, Journal(tmp_path / "state"))
     assert session.snapshot().names == ("sky", "red", "leaf") and session.n_lost == 1
-    assert session.snapshot().given.tolist() == [0, 0, 1, 1, 1, 1, -1, -1, 2, 2]
+    assert session.audit().shares["confident"].n == 1 and session.audit().n_later == 4
+    assert session.snapshot().given.tolist() == [0, 0, 1, 1, 1, 1, -1, OUTLIER, 2, 2]
 
 
 def test_a_line_without_end_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import { $, element } from "./elements.js";
 import { get, toast } from "./saving.js";
 import { OUTLIER, UNKNOWN, className, color, confidence, isGiven, state } from "./state.js";
 
-const found = { dates: null, disagreement: null, version: null }; // what the server computes on request
+const found = { dates: null, suspects: null, version: null }; // what the server computes on request
 const folderOf = (id) => state.items.names[id].split("/").slice(0, -1).join("/") || "(top folder)";
 const { compare: inWords } = new Intl.Collator("en", { numeric: true }); // image 9 before image 10
 let nameRanks = null, folderRanks = null;
@@ -18,6 +18,7 @@ const byName = (a, b) => (nameRanks ??= ranks(state.items.names), nameRanks[a] -
 const byFolder = (a, b) => (folderRanks ??= ranks(state.items.names.map((_, id) => folderOf(id))), folderRanks[a] - folderRanks[b]);
 const dayOf = (id) => (found.dates[id] ? new Date(1000 * found.dates[id]).toISOString().slice(0, 10) : "date not known");
 const classRank = (id) => (state.verdicts[id] === OUTLIER ? Infinity : state.verdicts[id] === UNKNOWN ? 1e9 : state.verdicts[id]);
+const suspectRank = (id) => found.suspects.get(id) ?? 1e9;
 
 const SORTS = { // how two images compare, and the heading that they are under
   name: [byName],
@@ -26,18 +27,18 @@ const SORTS = { // how two images compare, and the heading that they are under
   least: [(a, b) => confidence(a) - confidence(b) || a - b],
   most: [(a, b) => confidence(b) - confidence(a) || a - b],
   class: [(a, b) => classRank(a) - classRank(b) || confidence(b) - confidence(a) || a - b, (id) => className(state.verdicts[id])],
-  disagreement: [(a, b) => found.disagreement[b] - found.disagreement[a] || a - b],
+  suspect: [(a, b) => suspectRank(a) - suspectRank(b) || a - b],
 };
 const FILTERS = {
   given: isGiven,
   open: (id) => !isGiven(id),
-  disagreeing: (id) => isGiven(id) && found.disagreement[id] > 0, // other labels are nearer than its own
+  suspect: (id) => isGiven(id) && found.suspects.has(id),
 };
 
 const chosen = { text: "", sort: "", only: "" };
 export const canFind = () => !["suggestions", "groups", "map"].includes(state.view.kind); // these have an order of their own
 export const isFiltering = () => canFind() && Boolean(chosen.text || chosen.only || chosen.sort);
-const needs = () => ({ dates: chosen.sort === "date", disagreement: chosen.sort === "disagreement" || chosen.only === "disagreeing" });
+const needs = () => ({ dates: chosen.sort === "date", suspects: chosen.sort === "suspect" || chosen.only === "suspect" });
 
 export function refined(groups) { // the groups of a view, searched, filtered and sorted
   if (!isFiltering() || !isThere()) return groups;
@@ -59,14 +60,14 @@ function underHeadings(ids, heading) {
   return groups;
 }
 
-const isThere = () => (!needs().dates || found.dates) && (!needs().disagreement || found.disagreement?.length);
+const isThere = () => (!needs().dates || found.dates) && (!needs().suspects || found.suspects);
 
 export async function fetchNeeded(draw) { // after a choice, and after any news
   try {
     if (needs().dates && !found.dates) { found.dates = (await get("api/dates")).dates; draw(); }
-    if (needs().disagreement && found.version !== state.snap.version) {
+    if (needs().suspects && found.version !== state.snap.version) {
       found.version = state.snap.version; // asked once for each
-      found.disagreement = (await get("api/disagreement")).disagreement;
+      found.suspects = new Map((await get("api/suspects")).suspects.map((id, rank) => [id, rank])); // the most suspicious first
       draw();
     }
   } catch (error) {

@@ -80,7 +80,7 @@ async function answered(change, answer) { // null, or a sentence that says why i
   return `This was not saved: ${said.error}`;
 }
 
-const NUMBERED = ["label", "labels", "rename", "merge", "delete", "order"]; // refused where classes have other numbers by now
+const NUMBERED = ["label", "labels", "answer", "rename", "merge", "delete", "order"]; // refused where classes have other numbers by now
 
 function takeStep(what) { // what can be undone and redone, before the server says so
   const { undo, redo } = state.steps;

@@ -5,7 +5,7 @@ export const UNKNOWN = -1, OUTLIER = -2, CLEAR = -3;
 export const state = {
   items: null, // names, in_pool, ...: they stay
   snap: null, // the last answer of the server
-  before: null, // counts and expected accuracy before it, to show what moved
+  before: null, // counts before it, to show what moved
   pending: [], // labels that the snapshot does not know yet: { parts: [[to, ids], ...], version }
   steps: { undo: 0, redo: 0 }, // how many changes can be undone and redone, with what is still on its way
   given: [], // by image: a class, OUTLIER or UNKNOWN, with what is still on its way
@@ -35,7 +35,7 @@ export function place() { // where each image is, after any news
 
 export function takeSnapshot(next) {
   const { snap } = state;
-  if (snap && next.version !== snap.version) state.before = { counts: counts(), accuracy: snap.expected_accuracy };
+  if (snap && next.version !== snap.version) state.before = { counts: counts() };
   state.snap = next;
   state.stopped ??= next.stopped;
   state.pending = state.pending.filter((change) => change.version === undefined || change.version > next.version);

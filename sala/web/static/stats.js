@@ -1,16 +1,13 @@
 // The numbers above: how much is expected to be right and how that went, and what the user has said.
 
 import { $ } from "./elements.js";
+import { refreshProgress } from "./progress.js";
 import { isGiven, poolIds, state } from "./state.js";
-import { number, percent } from "./words.js";
+import { number } from "./words.js";
 
 export function drawStats() {
-  const { snap, before, steps } = state;
-  $("#estimate").textContent = percent(snap.expected_accuracy);
-  const moved = before ? 100 * (snap.expected_accuracy - before.accuracy) : 0;
-  const move = $("#estimate-move");
-  move.textContent = Math.abs(moved) >= 0.005 ? `${moved > 0 ? "▲" : "▼"} ${Math.abs(moved).toFixed(2)}` : "";
-  move.className = `move ${moved > 0 ? "up" : "down"}`;
+  const { snap, steps } = state;
+  refreshProgress();
   $("#n-given").textContent = `${number(poolIds(isGiven).length)} of ${number(poolIds().length)}`;
   $("#checked").textContent = snap.checked ? `${number(snap.agreed)} of ${number(snap.checked)} right` : "none yet";
   $("#undo").disabled = !steps.undo;

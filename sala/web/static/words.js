@@ -6,7 +6,6 @@ import { OUTLIER, UNKNOWN, className, confidence, isGiven, isPossibleOutlier, is
 
 export const touch = matchMedia("(hover: none)");
 export const number = (n) => n.toLocaleString("en");
-export const percent = (share) => `${(100 * share).toFixed(1)} %`;
 export const plural = (n, one, many) => `${number(n)} ${n === 1 ? one : many}`;
 
 // A prediction never shows 100 %, and an uncertain one stays below the confidence threshold, however it rounds.
@@ -50,8 +49,9 @@ export function hint(n) { // of a view that lists n images
   if (!given.some((to) => to >= 0)) return `No class has an example yet: ${touch.matches ? "tap" : "click"} an image, then its class in the bar below.`;
   if (view.kind === "groups" && isFinding()) return "Finding groups …";
   if (!n && isFiltering()) return "No image of this view matches the search and the filter.";
-  if (!n && view.kind !== "map") return EMPTY[view.kind];
-  return (touch.matches ? { ...HINTS, ...BY_TOUCH } : HINTS)[view.kind].replace("THRESHOLD", `${Math.round(100 * snap.confidence_threshold)} %`);
+  const why = view.kind === "outliers" && snap.rejection_obstacle ? ` ${snap.rejection_obstacle}` : ""; // nothing is rejected
+  if (!n && view.kind !== "map") return EMPTY[view.kind] + why;
+  return (touch.matches ? { ...HINTS, ...BY_TOUCH } : HINTS)[view.kind].replace("THRESHOLD", `${Math.round(100 * snap.confidence_threshold)} %`) + why;
 }
 
 const HINTS = {
