@@ -278,24 +278,15 @@ def clicks_by_set() -> Rows:
         yield [name, *(interval(of["clicks to 95%"]) for of in found.values())]
 
 
+PLAIN = (summary, goals, everyone, elsewhere, folders, folders_counted, known, metric, scale, clicks, clicks_by_set)
 TABLES: dict[str, Callable[[], Rows]] = {
-    "summary": summary,
-    "goals": goals,
+    **{table.__name__: table for table in PLAIN},
     "harder": lambda: accuracies(is_harder),
     "harder_calibration": lambda: calibration(is_harder),
     "unequal": lambda: accuracies(is_unequal),
     "unequal_calibration": lambda: calibration(is_unequal),
-    "everyone": everyone,
-    "elsewhere": elsewhere,
-    "folders": folders,
-    "folders_counted": folders_counted,
     "ablation": lambda: ablation("accuracy", 1),
     "ablation_ece": lambda: ablation("ece", 3),
     "ablation_auroc": lambda: ablation("auroc", 3),
     "calibration": fitted,
-    "known": known,
-    "metric": metric,
-    "scale": scale,
-    "clicks": clicks,
-    "clicks_by_set": clicks_by_set,
 }

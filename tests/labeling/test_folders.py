@@ -87,7 +87,7 @@ def test_held_out_images_have_a_say_in_what_is_rejected(
     monkeypatch.setattr("sala.classifier.fit.rejection_threshold", threshold)
     monkeypatch.setattr("sala.classifier.rejection.MIN_HELD_OUT", 4)
     encoder: Any = MeanColor()
-    assert label_folder(*folders, encoder).thresholds.outlier == 0.123
+    assert label_folder(*folders, encoder).thresholds.outlier == pytest.approx(0.123)
     shown = open_session(folders).snapshot()
     assert [len(scores) for scores in said] == [4, 4]
     predicted = shown.given == -1

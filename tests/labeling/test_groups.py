@@ -20,7 +20,7 @@ def predicted(label: Any, outlier_probability: Any, given: Any = None) -> Predic
     p = np.full(n, 0.9, np.float32)
     return Predictions(
         ("owl", "cat"), given, np.array(label), np.full(n, UNLABELED), p, 1 - p, np.array(outlier_probability, np.float32),
-        np.zeros(n, bool), np.zeros(0, np.int64), Thresholds(0.9, 0.95, 0.9),
+        np.zeros(n, bool), np.zeros(0, np.int64), np.zeros(n, bool), Thresholds(0.9, 0.95, 0.9),
     )  # fmt: skip
 
 
