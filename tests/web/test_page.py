@@ -85,6 +85,7 @@ def test_names_of_any_kind_are_shown_as_text(browser: Any, folders: tuple[Path, 
         told = page.locator(".class .name").evaluate_all("all => all.map((one) => one.textContent)")
         assert set(told) == {*names, "blue", "red", "Outlier"}
         for name in names:
+            page.fill("#find", name.splitlines()[0])  # so that it is in sight
             image = page.locator(".tile").filter(has=page.get_by_alt_text(f"{name}.png", exact=True))
             assert image.locator(".frame").get_attribute("title") == f"{name}.png"
         image.click()
@@ -155,6 +156,7 @@ def test_a_finger_labels_looks_and_undoes(browser: Any, folders: tuple[Path, Pat
         session: Session = page.session
         assert "press" not in page.inner_text("#hint").lower() and "Tap" in page.inner_text("#hint")
         assert not page.locator("kbd:visible").count()
+        page.fill("#find", "red-")  # so that they are in sight
         tile(page, "red-4.png").tap()
         page.locator('.assign[data-class="0"]').tap()
         settled(page, 1)

@@ -152,6 +152,7 @@ def test_a_finger_shows_a_class_and_labels_by_the_bar(browser: Any, folders: tup
         page.locator('.class[data-class="1"] .pick').tap()
         assert page.locator("[aria-current]").get_attribute("data-view") == "class"
         page.tap('[data-view="all"]')
+        page.fill("#find", "red-")
         tile(page, "red-4.png").tap()
         assert page.is_visible("#add-class")  # a class that is missing can be added
         page.locator(f'.assign[data-class="{OUTLIER}"]').tap()
