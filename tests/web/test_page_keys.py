@@ -49,9 +49,7 @@ def test_with_ten_classes_a_digit_labels_at_once_and_letters_go_on(many: Any) ->
     for version, (key, to) in enumerate([("1", 0), ("a", 9), ("E", 12), ("0", OUTLIER)], 1):
         tile(many, f"blue-{version}.png").click()
         many.keyboard.press(key)
-        many.wait_for_function(
-            f"() => document.querySelector('#n-given').textContent.startsWith('{version} of')", timeout=400
-        )
+        many.wait_for_function(f"() => document.querySelector('#n-given').textContent.startsWith('{version} of')")
         settled(many, version)
         assert session.snapshot().given[row_of(session, f"blue-{version}.png")] == to
 
