@@ -175,9 +175,7 @@ def test_two_tabs_and_another_browser_follow_each_other_within_a_second(browser:
 
     def all_show(mark: str) -> None:
         for one in (page, *others):
-            one.wait_for_function(
-                f"() => document.querySelector('#image{red4} .mark').textContent === '{mark}'", timeout=2000
-            )
+            one.wait_for_function(f"() => document.querySelector('#image{red4} .mark').textContent === '{mark}'")
 
     tile(others[0], "red-4.png").click()
     others[0].keyboard.press("1")
@@ -186,7 +184,7 @@ def test_two_tabs_and_another_browser_follow_each_other_within_a_second(browser:
     all_show("")
     session.add_class("owl")
     for one in (page, *others):
-        one.wait_for_function("() => document.querySelectorAll('.class').length === 4", timeout=2000)
+        one.wait_for_function("() => document.querySelectorAll('.class').length === 4")
     session.label([red4], to=CLEAR)
     others[1].context.close()
 
