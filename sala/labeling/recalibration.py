@@ -31,6 +31,8 @@ def answered_threshold(
     Answers raise a threshold, and never lower it; below N_DECISIVE they do so in part, so that no single answer switches it.
     From N_DECISIVE on they may also allow rejections where there were none.
     """
+    if not claims:
+        return threshold
     claims = claims[-N_NEWEST:]
     share = min(1.0, len(claims) / N_DECISIVE)
     falling = np.sort(np.asarray(outlier_probability, np.float64))[::-1]
