@@ -20,10 +20,11 @@ from typing import Any
 
 import torch
 
+from sala.evaluation.evaluate import evaluate
 from sala.evaluation.heads import evaluate_heads
 from sala.evaluation.results import Result
 from sala.heads import HEADS, head_named
-from sala.training.loading import evaluate_opened, open_run
+from sala.training.loading import Again, open_run
 
 N_DISTRACTORS = (0, 5)
 OWN = "own method"
@@ -39,12 +40,14 @@ def measure(
     transductive: bool = False,
 ) -> list[dict[str, Any]]:
     """A row for the run's own method and for each head, at each number of distractor classes in the test."""
-    opened = open_run(run, root=root)
+    opened = open_run(run, again=Again(root=root))
+    trained = opened.embeddings.method
     rows = []
     for n in N_DISTRACTORS:
         shape = replace(opened.config.protocol.test_shape(setting), n_distractor=n)
         began = time.perf_counter()
-        own = evaluate_opened(opened, {"": shape}, n_episodes=n_episodes)[""]
+        trained.selection_share = shape.selection_share
+        own = evaluate(trained, opened.sampler(shape, "test"), n_episodes, embeddings=opened.embeddings)
         rows.append(row_of(run, OWN, opened.config.method, own, own, time.perf_counter() - began))
         for name in heads:
             began = time.perf_counter()

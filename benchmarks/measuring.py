@@ -16,14 +16,17 @@ import numpy as np
 import torch
 
 from sala.data import ImageStore
-from sala.data.store import ClassEntry, Source, build_store
+from sala.data.build import build_store
+from sala.data.store import ClassEntry, Source
 from sala.episodes.protocol import EpisodeShape
 from sala.episodes.sampler import EpisodeSampler
 from sala.episodes.task import Task
 from sala.errors import SalaError
 from sala.methods import Method, build_method
 from sala.nn.backbones import build_backbone
-from sala.training.loop import TrainConfig, TrainState, gradients, step
+from sala.training.loop import TrainState
+from sala.training.schedule import TrainConfig
+from sala.training.step import gradients, step
 
 
 class Setting(NamedTuple):

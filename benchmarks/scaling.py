@@ -38,7 +38,9 @@ from sala.methods import build_method
 from sala.nn import kernels
 from sala.nn.backbones import Identity
 from sala.nn.distributed import ALONE, Ranks, joined
-from sala.training.loop import TrainConfig, TrainState, gradients, step
+from sala.training.loop import TrainState
+from sala.training.schedule import TrainConfig
+from sala.training.step import gradients, step
 
 ROOT = Path(__file__).parents[1]
 

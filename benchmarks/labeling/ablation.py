@@ -24,6 +24,7 @@ from torch import Tensor
 from varied import COLUMNS, columns
 
 from sala.classifier import coefficients, fit, mixture, neighbors
+from sala.classifier.calibration import TYPICAL
 from sala.classifier.config import ClassifierConfig
 
 Part = tuple[
@@ -46,11 +47,13 @@ PARTS: tuple[Part, ...] = (
     ("no linear classifier", {}, {"LINEAR_SHARE": 0.0, "INLIER_SHARE": 0.0}, {}),
     ("no further linear share for inliers", {}, {"INLIER_SHARE": 0.0}, {}),
     ("no neighbors", {}, {}, {"neighbors.Neighborhood.mean_value": lambda self, x, step=0: x.new_zeros(len(x))}),
+    ("no likeness to labeled images", {}, {}, {"mixture.Mixture.likeness": lambda self, x: x.new_zeros(len(x))}),
     ("equal class sizes", {}, {"SIZE_PRIOR": 1e9}, {}),
     ("dimension d, not the effective one", {}, {}, {"mixture.effective_dimension": lambda x: float(x.shape[1])}),
     ("no outlier component", {}, {"OUTLIER_SHARE": 1e-6, "OUTLIER_SHARE_PRIOR": 1e9}, {}),
     ("own part in the prototypes", {}, {}, {"mixture.leave_one_out_similarities": _own_part_kept}),
     ("features not scaled", {}, {}, {"fit.scale_of": _equal_scales}),
+    ("one temperature for all pools", {}, {}, {"fit.temperature_prior": lambda *_: TYPICAL}),
     ("temperature by its prior alone", {"prior_strength": 1e9}, {}, {}),
 )  # fmt: skip
 MODULES = {"fit": fit, "mixture": mixture, "neighbors": neighbors}

@@ -3,8 +3,9 @@
     SALA_DATA=FILES python benchmarks/labeling/calibrate.py            # prints; writes results/practice/calibration.json
     SALA_DATA=FILES python benchmarks/labeling/calibrate.py --write    # and the numbers into sala/classifier/coefficients.py
 
-Two things are fitted: the temperature's prior with its strength (likelihood of the true classes) and the log-odds of outliers
-(logistic regression; pools without outliers and with known ones are among them). Each is fitted once for each set without it,
+Three things are fitted: the accuracy that is expected of a pool by its agreement with itself (least squares of log-odds), the
+strength of the temperature's prior (likelihood of the true classes), and the log-odds of outliers (logistic regression; pools
+without outliers and with known ones are among them). Each is fitted once for each set without it,
 which gives the figures, and once on all sets, which gives the numbers that are shipped. Every task counts the same.
 """
 
@@ -12,33 +13,32 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from calibration import calibration_gap
 from draws import Draw, data_root
 from pools import write as write_record
-from scipy.optimize import minimize
 from scipy.special import expit, log_softmax
 from sets import ImageSet, load_sets
 from sklearn.linear_model import LogisticRegression
 from varied import COLUMNS, columns, varied
 
 from sala.classifier import coefficients
-from sala.classifier.calibration import RANGE, fit_temperature, outlier_terms
+from sala.classifier.calibration import SHARES, fit_temperature, outlier_terms, temperature_prior
 from sala.classifier.config import ClassifierConfig
-from sala.classifier.fit import TaskFeatures, held_out_of
+from sala.classifier.fit import TaskFeatures, held_out_of, pool_agreement
+from sala.classifier.mixture import log_odds
 from sala.classifier.normalize import normalized, to_tensor
 
 STRENGTHS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
-GRID = np.linspace(math.log(RANGE[0]), math.log(RANGE[1]), 31)  # of log(inverse temperature)
 N_KNOWN = (1, 5, 15)  # known outliers, taken out of a pool that has three times as many
 LARGEST_POOL = 1_500
 FILE = Path(coefficients.__file__)
@@ -50,10 +50,9 @@ class Task:
 
     image_set: str
     kind: str  # a column of the benchmark, or "varied"
-    statistics: tuple[float, ...]  # of the temperature's prior
     logits: np.ndarray  # [n, k]
-    score: np.ndarray  # [n], of outliers
-    outlier_share: float
+    agreement: tuple[float, float, list[float]]  # of the pool with itself, as the temperature's prior takes it
+    evidence: np.ndarray  # [n, 2], of outliers
     n_known: int
     truth: np.ndarray  # [n], -1: outlier
     held_out_logits: np.ndarray  # [m, k]
@@ -68,11 +67,9 @@ def task_of(image_set: str, kind: str, draw: Draw, known: np.ndarray) -> Task:
     center, scale = features.normalization()
     found = features.classify(center, scale, config)
     held_out = held_out_of(features, normalized(features.support, center, scale), config)
-    n_way = int(labels.max()) + 1
-    statistics = (1.0, math.log(len(labels) / n_way), math.log(n_way))
     return Task(
-        image_set, kind, statistics, found.posterior.logits.double().numpy(),
-        found.outlier_score.double().numpy(), found.mixture.outlier_share, len(known), draw.truth,
+        image_set, kind, found.posterior.logits.double().numpy(), pool_agreement(features, found, center, scale, config),
+        found.outlier_evidence.double().numpy(), len(known), draw.truth,
         held_out.logits.numpy(), held_out.labels.numpy(),
     )  # fmt: skip
 
@@ -93,21 +90,17 @@ def draws_of(image_set: ImageSet, n_columns: int, n_varied: int, seed: int) -> I
             yield "varied", draw, draw.pool[:0]
 
 
-def fit_prior(tasks: Sequence[Task]) -> tuple[float, ...]:
-    """Coefficients of the temperature's prior: likelihood of the inliers' classes, with a weak pull toward zero."""
+def fit_accuracy(tasks: Sequence[Task]) -> tuple[float, ...]:
+    """Log-odds of the accuracy over inliers, by those of the agreement: least squares."""
     some = [task for task in tasks if (task.truth >= 0).any() and task.logits.shape[1] > 1]
-    losses = np.array([[mean_nll(task, math.exp(g)) for g in GRID] for task in some])
-    x = np.array([task.statistics for task in some])
+    x = [(1.0, log_odds(min(max(task.agreement[0], SHARES[0]), SHARES[1]))) for task in some]
+    y = [log_odds(min(max(accuracy(task), SHARES[0]), SHARES[1])) for task in some]
+    return tuple(np.linalg.lstsq(np.array(x), np.array(y))[0].tolist())
 
-    def loss(w: np.ndarray) -> float:
-        at = np.clip(x @ w, GRID[0], GRID[-1])
-        fit = np.mean([np.interp(a, GRID, row) for a, row in zip(at, losses, strict=True)])
-        return float(fit) + 1e-3 * float(w[1:] @ w[1:])
 
-    start = np.zeros((4, 3))
-    start[:, 0] = np.median(GRID[losses.argmin(1)])
-    start[1:] += 0.4 * np.eye(3)
-    return tuple(minimize(loss, start[0], method="Nelder-Mead", options={"initial_simplex": start}).x.tolist())
+def accuracy(task: Task) -> float:
+    is_inlier = task.truth >= 0
+    return float((task.logits.argmax(1) == task.truth)[is_inlier].mean())
 
 
 def mean_nll(task: Task, beta: float) -> float:
@@ -116,28 +109,30 @@ def mean_nll(task: Task, beta: float) -> float:
     return float(-log_p[np.arange(len(log_p)), task.truth[is_inlier]].mean())
 
 
-def beta_of(task: Task, prior: Sequence[float], strength: float) -> float:
-    beta = min(max(math.exp(float(np.dot(prior, task.statistics))), RANGE[0]), RANGE[1])
-    logits, labels = torch.from_numpy(task.held_out_logits), torch.from_numpy(task.held_out_labels)
-    return fit_temperature(logits, labels, beta, strength)
+def beta_of(task: Task, expected: tuple[float, ...], strength: float) -> float:
+    with patch.object(coefficients, "ACCURACY", expected):
+        prior = temperature_prior(*task.agreement)
+    return fit_temperature(
+        torch.from_numpy(task.held_out_logits), torch.from_numpy(task.held_out_labels), prior, strength
+    )
 
 
 def terms_of(task: Task, beta: float) -> np.ndarray:  # [n, 6], of the log-odds of outliers
     p = torch.from_numpy(beta * task.logits).softmax(-1)
-    return outlier_terms(torch.from_numpy(task.score), p, task.outlier_share, task.n_known).numpy()
+    return outlier_terms(torch.from_numpy(task.evidence), p, task.n_known).numpy()
 
 
 def fit_calibration(tasks: Sequence[Task]) -> dict[str, Any]:
     """All that is fitted, rounded as it is shipped."""
-    prior = fit_prior(tasks)
+    expected = fit_accuracy(tasks)
     some = [task for task in tasks if len(task.held_out_labels) and (task.truth >= 0).any()]
-    strength = min(STRENGTHS, key=lambda s: np.mean([mean_nll(task, beta_of(task, prior, s)) for task in some]))
-    x = np.concatenate([terms_of(task, beta_of(task, prior, strength)) for task in tasks])
+    strength = min(STRENGTHS, key=lambda s: np.mean([mean_nll(task, beta_of(task, expected, s)) for task in some]))
+    x = np.concatenate([terms_of(task, beta_of(task, expected, strength)) for task in tasks])
     y = np.concatenate([task.truth < 0 for task in tasks])
     w = np.concatenate([np.full(len(task.truth), 1 / len(task.truth)) for task in tasks])
     fitted = LogisticRegression(C=1e3, max_iter=500).fit(x[:, 1:], y, sample_weight=w)
     outliers = (float(fitted.intercept_[0]), *fitted.coef_[0].tolist())
-    return {"TEMPERATURE": _rounded(prior), "TEMPERATURE_STRENGTH": strength, "OUTLIERS": _rounded(outliers)}
+    return {"ACCURACY": _rounded(expected), "TEMPERATURE_STRENGTH": strength, "OUTLIERS": _rounded(outliers)}
 
 
 def judge(tasks: Sequence[Task], fit: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
@@ -146,7 +141,7 @@ def judge(tasks: Sequence[Task], fit: Callable[[str], dict[str, Any]]) -> dict[s
     for task in tasks:
         numbers, is_inlier = fit(task.image_set), task.truth >= 0
         kept = found.setdefault(task.kind, {"classes": [], "outliers": []})
-        beta = beta_of(task, numbers["TEMPERATURE"], numbers["TEMPERATURE_STRENGTH"])
+        beta = beta_of(task, numbers["ACCURACY"], numbers["TEMPERATURE_STRENGTH"])
         if is_inlier.any():
             p = np.exp(log_softmax(beta * task.logits[is_inlier], -1))
             kept["classes"].append(calibration_gap(p.max(1), p.argmax(1) == task.truth[is_inlier]))

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from varied import columns
 
 from sala.classifier.fit import ClassifierConfig, PoolPredictions, fit_pool
 from sala.classifier.normalize import center_of, normalized, scale_of, to_tensor
+from sala.labeling.groups import compact_embeddings, similar_groups
+from sala.labeling.project import OUTLIER, UNLABELED
 from sala.templates import plots
 
 ASSETS = Path(__file__).parents[2] / "docs" / "assets"
@@ -74,9 +77,18 @@ class View:
     pool: np.ndarray  # [n, d]
     answered: np.ndarray  # [m, d], of labeled images and known outliers
     rng: np.random.Generator
+    n_clicks: int = 0  # so far
 
 
-Strategy = Callable[[View, int], np.ndarray]  # -> up to n rows
+@dataclass(frozen=True)
+class Together:
+    """Similar images that are said to be of one class (-1: outliers); a click confirms them all, if it is true."""
+
+    rows: np.ndarray
+    to: int
+
+
+Strategy = Callable[[View, int], np.ndarray | Together]  # -> up to n rows, or a group
 
 
 def ours(view: View, n: int) -> np.ndarray:
@@ -132,8 +144,27 @@ def typicality(x: np.ndarray) -> np.ndarray:  # [n, d] -> [n]
     return 1 / (distances.mean(1) + 1e-9) if len(x) > 1 else np.ones(1)
 
 
+def with_groups(view: View, n: int) -> np.ndarray | Together:
+    """The first group of the page's tab "Groups" and its suggestions in turns, beginning with a group."""
+    found = view.predictions
+    said = np.where(found.outlier_probability > 0.5, OUTLIER, found.label)
+    shown = SimpleNamespace(  # what the grouping looks at of the page's predictions
+        names=range(found.probabilities.shape[1]),
+        given=np.full(len(said), UNLABELED),
+        most_probable=lambda: said,
+        outlier_probability=found.outlier_probability,
+        confidence=found.probabilities.max(1) * (1 - found.outlier_probability),
+    )
+    if view.n_clicks % 2 == 0:
+        groups = similar_groups(compact_embeddings(view.pool), shown, np.ones(len(said), bool))  # type: ignore[arg-type]
+        if groups:
+            return Together(groups[0].images, -1 if groups[0].to == OUTLIER else groups[0].to)
+    return found.suggestions[:n]
+
+
 STRATEGIES: dict[str, Strategy] = {
     "suggestions": ours,
+    "groups and suggestions": with_groups,
     "random": random,
     "least confidence": least_confidence,
     "margin": margin,
@@ -162,16 +193,25 @@ def normalized_embeddings(draw: Draw) -> tuple[np.ndarray, np.ndarray]:  # suppo
 
 
 def accuracies(draw: Draw, strategy: Strategy, most_clicks: int, batch: int) -> list[float]:
-    """The accuracy before the first click and after every batch of clicks."""
+    """The accuracy before the first click and after every batch of clicks.
+
+    One click confirms a group. Where it is not of one class, that click was in vain, and one more labels its first image,
+    the least confident one.
+    """
     rng, (support, pool) = np.random.default_rng(0), normalized_embeddings(draw)
     session, curve = Session(draw, np.zeros(0, int)), []
     while True:
         predictions = session.fit(batch)
         curve.append(session.accuracy(predictions))
-        if curve[-1] >= GOALS[-1] or len(session.answered) >= most_clicks or not len(session.rest):
+        n_clicks = batch * (len(curve) - 1)
+        if curve[-1] >= GOALS[-1] or n_clicks >= most_clicks or not len(session.rest):
             return curve
         answered = np.concatenate([support, pool[session.answered]])
-        chosen = strategy(View(predictions, pool[session.rest], answered, rng), batch)
+        chosen = strategy(View(predictions, pool[session.rest], answered, rng, n_clicks), batch)
+        if isinstance(chosen, Together):
+            is_true = (draw.truth[session.rest[chosen.rows]] == chosen.to).all()
+            curve += [] if is_true else [curve[-1]]
+            chosen = chosen.rows if is_true else chosen.rows[:1]
         session = Session(draw, np.concatenate([session.answered, session.rest[chosen]]))
 
 
@@ -199,7 +239,8 @@ def summary(curves: dict[str, list[list[float]]], most_clicks: int, batch: int) 
     found = {}
     for name, of in curves.items():
         extra = {f"more to {g:.0%}": interval(clicks(name, g) - clicks("suggestions", g)) for g in GOALS}
-        held = [np.array(curve + [curve[-1]] * (most_clicks // batch + 1 - len(curve))) for curve in of]
+        n = most_clicks // batch + 1
+        held = [np.array((curve + [curve[-1]] * n)[:n]) for curve in of]
         found[name] = measured(of, most_clicks, batch) | extra | {"curve": np.mean(held, 0).round(4).tolist()}
     return found
 

@@ -14,9 +14,9 @@ SIZE_PRIOR = 10.0  # images of each class expected beforehand, so that no class 
 OUTLIER_SHARE, OUTLIER_SHARE_PRIOR = 0.3, 10.0  # expected share of outliers, and how many images that counts for
 N_DIRECTIONS = 8  # of the largest within-class covariance, which whitening shrinks
 # ---- fitted by calibrate.py
-# log(inverse temperature): of 1, log(labeled images of a class), log(number of classes)
-TEMPERATURE: tuple[float, ...] = (-1.406, 0.286, -0.222)
-TEMPERATURE_STRENGTH = 5.0  # of that prior, as a number of held-out images
-# log-odds of outliers: of 1, s, log-odds of the outlier share, log(1 + m), s log(1 + m), log(1 - p) (calibration.py)
-OUTLIERS: tuple[float, ...] = (-1.55, 0.18, -0.273, -0.04, 0.159, 0.253)
+# log-odds of the expected accuracy: of 1, log-odds of the pool's agreement with itself (agreement.py)
+ACCURACY: tuple[float, ...] = (-0.296, 0.905)
+TEMPERATURE_STRENGTH = 20.0  # of that prior, as a number of held-out images
+# log-odds of outliers: of 1, e, l, log(1 + m), e log(1 + m), log(1 - p) (calibration.py)
+OUTLIERS: tuple[float, ...] = (-0.824, 0.104, -1.771, 0.033, 0.145, 0.236)
 CAUTION = 5.0  # times as many inliers among the rejected as held-out images tell

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sala.classifier.pipeline import ClassifiedPool, outlier_score
+from sala.classifier.pipeline import ClassifiedPool, outlier_evidence
 
 N_FOLDS, N_FOLDS_LARGE_POOL = 5, 3  # fewer where the pool is large: a correction on the page waits for them
 MAX_HELD_OUT, MAX_TRAINING = 1_000, 5_000  # labeled images; of more, equally many of each class
@@ -29,15 +29,13 @@ class CrossValidated:
 
     labels: Tensor  # [m]
     logits: Tensor  # [m, k], of a mixture fitted without them
-    outlier_score: Tensor  # [m]
+    outlier_evidence: Tensor  # [m, 2]
     rows: Tensor  # [m], of the labeled images
 
 
-def pool_sample(pool: Tensor) -> tuple[Tensor, int]:  # [n, d] -> [m, d]
-    """The images to classify in each fold, a small pool or a regular sample of a large one, and the number of folds."""
-    if len(pool) < LARGE_POOL:
-        return pool, N_FOLDS
-    return pool[:: len(pool) // POOL_SAMPLE], N_FOLDS_LARGE_POOL
+def sample_step(n: int) -> int:
+    """Every how many images of a pool of n are classified in each fold: all of a small pool."""
+    return 1 if n < LARGE_POOL else n // POOL_SAMPLE
 
 
 def cross_validate(
@@ -48,14 +46,14 @@ def cross_validate(
     folds = torch.full_like(labels, -1)
     folds[some] = assign_folds(support[some], labels[some], n_folds)
     rows = (folds >= 0).nonzero()[:, 0]
-    logits, score = support.new_zeros(len(rows), len(labels.bincount())), support.new_zeros(len(rows))
+    logits, evidence = support.new_zeros(len(rows), len(labels.bincount())), support.new_zeros(len(rows), 2)
     for fold in range(int(folds.max()) + 1):
         out, kept = folds[rows] == fold, training[folds[training] != fold]
         found, embed = classify_without(kept)
         x = found.whitening.apply_(embed(rows[out]))
         logits[out] = found.mixture.logits(x)
-        score[out] = outlier_score(found.mixture, found.neighborhood, x)
-    return CrossValidated(labels[rows], logits, score, rows)
+        evidence[out] = outlier_evidence(found.mixture, found.neighborhood, x)
+    return CrossValidated(labels[rows], logits, evidence, rows)
 
 
 def assign_folds(support: Tensor, labels: Tensor, n_folds: int = N_FOLDS) -> Tensor:  # [s, d], [s] -> [s]

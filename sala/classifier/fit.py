@@ -11,7 +11,8 @@ The steps, one file each; the cost is linear in the pool:
 2. mixture.py: fit one component per class and one for outliers by EM. linear.py: what the labeled images decide alone.
 3. whitening.py: down-weight directions of high within-class covariance. pipeline.py fits the mixture again.
 4. neighbors.py: outliers are mostly near other outliers.
-5. cross_validation.py, calibration.py: the temperature of the probabilities, from held-out labeled images and a prior.
+5. agreement.py, cross_validation.py, calibration.py: the temperature of the probabilities, from how far the pool agrees with
+   itself and from held-out labeled images.
 6. suggestions.py: images to label next (active learning). rejection.py: the threshold of rejection.
 """
 
@@ -25,9 +26,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sala.classifier.calibration import fit_temperature, temperature_prior
+from sala.classifier.agreement import self_agreement, trust
+from sala.classifier.calibration import fit_temperature, mean_confidence, temperature_prior
 from sala.classifier.config import ClassifierConfig
-from sala.classifier.cross_validation import CrossValidated, cross_validate, pool_sample
+from sala.classifier.cross_validation import N_FOLDS, N_FOLDS_LARGE_POOL, CrossValidated, cross_validate, sample_step
 from sala.classifier.known_outliers import farthest_first
 from sala.classifier.model import LabelModel
 from sala.classifier.normalize import Floats, center_of, normalized, scale_of, to_tensor
@@ -167,19 +169,36 @@ def _fit(features: TaskFeatures, names: tuple[str, ...], config: ClassifierConfi
     features = replace(features, known_outliers=known[farthest_first(_finite(normalized(known, center, scale)))])
     found = features.classify(center, scale, config)
     held_out = held_out_of(features, normalized(features.support, center, scale), config)
-    prior = temperature_prior(len(features.labels), len(names))
+    prior = temperature_prior(*pool_agreement(features, found, center, scale, config))
     beta = fit_temperature(held_out.logits, held_out.labels, prior, config.prior_strength)
     model = LabelModel(names, center, scale, found.whitening, found.mixture, found.neighborhood, beta, config)
     used = found.posterior.weights.sum(-1) > 0.5  # none without steps: weights are those that moved prototypes
-    predictions = model.describe(found.embeddings, found.posterior.logits, found.outlier_score, used)
-    probabilities, outlier = model.probabilities(held_out.logits, held_out.outlier_score)
+    predictions = model.describe(found.embeddings, found.posterior.logits, found.outlier_evidence, used)
+    probabilities, outlier = model.probabilities(held_out.logits, held_out.outlier_evidence)
     validated = HeldOut(probabilities.numpy(), held_out.labels.numpy(), outlier.numpy(), held_out.rows.numpy())
     return Fitted(model, predictions, validated)
 
 
+def pool_agreement(
+    features: TaskFeatures, found: ClassifiedPool, center: Tensor, scale: Tensor, config: ClassifierConfig
+) -> tuple[float, float, list[float]]:
+    """What `temperature_prior` wants: agreement, size and confidence of the pool, or of a sample of it."""
+    step = sample_step(len(features.pool))
+    pool, known = (normalized(part, center, scale) for part in (features.pool[::step], features.known_outliers))
+    logits, weights = found.posterior.logits[::step], found.mixture.weights(found.embeddings[::step])
+
+    def classify(rows: Tensor) -> ClassifiedPool:
+        return classify_pool(pool.clone(), pool[rows], features.labels, known.clone(), config)
+
+    trusted, agreement = trust(weights), self_agreement(classify, features.labels, weights, logits)
+    n = float(trusted.sum())
+    return float(trusted @ agreement) / max(n, 1e-9), n, mean_confidence(logits, trusted)
+
+
 def held_out_of(features: TaskFeatures, support: Tensor, config: ClassifierConfig) -> CrossValidated:  # [s, d]
     """Labeled images classified by fits without them; `support` are all of them, normalized."""
-    sample, n_folds = pool_sample(features.pool)
+    step = sample_step(len(features.pool))
+    sample, n_folds = features.pool[::step], N_FOLDS if step == 1 else N_FOLDS_LARGE_POOL
 
     def classify_without(kept: Tensor) -> tuple[ClassifiedPool, Callable[[Tensor], Tensor]]:
         fold = TaskFeatures(features.support[kept], features.labels[kept], sample, features.known_outliers)

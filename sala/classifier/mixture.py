@@ -33,6 +33,7 @@ class Mixture:
 
     prototypes: Tensor  # [k, d], that tell classes: directions of the pool's classes and the linear classifier's share
     inlier_prototypes: Tensor  # [k, d], that tell inliers: more of the linear classifier
+    labeled_prototypes: Tensor  # [k, d], directions of the labeled images alone
     log_sizes: Tensor  # [k], log pi
     known_outliers: Tensor  # [m, d], components of their own
     concentration: float  # kappa
@@ -55,6 +56,10 @@ class Mixture:
         """log p(x | outlier) / p(x | inlier)."""
         return self._evidence(embeddings @ self.inlier_prototypes.T, embeddings)
 
+    def likeness(self, embeddings: Tensor) -> Tensor:  # [n, d] -> [n]
+        """The largest similarity to the labeled images of a class, on which outliers in the pool have no influence."""
+        return (embeddings @ self.labeled_prototypes.T).amax(-1)
+
     def standardized(self, evidence: Tensor) -> Tensor:
         """Evidence measured against that of the pool's inliers.
 
@@ -72,7 +77,7 @@ class Mixture:
         """log p(x | outlier) / U(x): known outliers are components too; they and U have 1 / (m + 1) each."""
         m = len(self.known_outliers)
         if not m:
-            return embeddings.new_zeros(len(embeddings))
+            return embeddings.new_zeros(embeddings.shape[0])
         near = (self.concentration * (embeddings @ self.known_outliers.T)).logsumexp(-1) - math.log(m) - ratio
         return torch.logaddexp(near + math.log(m / (m + 1)), near.new_tensor(math.log(1 / (m + 1))))
 
@@ -111,7 +116,7 @@ def fit_mixture(
         directions, sizes = unit_length(sums), w.sum(0) + chosen.SIZE_PRIOR
         mixture = Mixture(
             (1 - share) * directions + share * scale * linear,
-            (1 - inlier_share) * directions + inlier_share * scale * linear,
+            (1 - inlier_share) * directions + inlier_share * scale * linear, unit_length(labeled),
             (sizes / sizes.sum()).log(), known_outliers, concentration(similarity, dimension), dimension, similarity,
             outlier_share,
         )  # fmt: skip

@@ -17,7 +17,7 @@ from sala.classifier.mixture import Mixture
 from sala.classifier.model_file import FORMAT, KIND, class_names, damaged, number, numbers_of, read_model
 from sala.classifier.neighbors import Neighborhood
 from sala.classifier.normalize import Floats, normalized, to_tensor
-from sala.classifier.pipeline import outlier_score
+from sala.classifier.pipeline import outlier_evidence
 from sala.classifier.predictions import PoolPredictions
 from sala.classifier.suggestions import suggestions
 from sala.classifier.whitening import Whitening
@@ -27,8 +27,8 @@ from sala.errors import SalaError
 # of the tensors in a file: d features, k classes, r whitened directions, m known outliers, n neighbors in q directions
 SHAPES = {
     "center": "d", "scale": "d", "whitening_directions": "dr", "whitening_shrinkage": "r", "prototypes": "kd",
-    "inlier_prototypes": "kd", "log_sizes": "k", "known_outliers": "md", "neighbor_directions": "dq",
-    "neighbor_points": "nq", "neighbor_values": "n",
+    "inlier_prototypes": "kd", "labeled_prototypes": "kd", "log_sizes": "k", "known_outliers": "md",
+    "neighbor_directions": "dq", "neighbor_points": "nq", "neighbor_values": "n",
 }  # fmt: skip
 MIXTURE_TENSORS, MIXTURE_NUMBERS = ([f.name for f in fields(Mixture) if f.type == kind] for kind in ("Tensor", "float"))
 LARGEST = 1e6  # beyond it a number in a model file is damage
@@ -95,18 +95,23 @@ class LabelModel:
             raise SalaError(
                 f"the model expects features [n, {len(self.center)}]: got {list(features.shape)}; use its own encoder"
             )
-        embeddings = self.whitening.apply_(normalized(to_tensor(features), self.center, self.scale))
-        score = outlier_score(self.mixture, self.neighborhood, embeddings)
-        if not score.isfinite().all():
-            row = int((~score.isfinite()).nonzero()[0])
+        embeddings, logits, evidence = self.scored(to_tensor(features))
+        if not evidence.isfinite().all():
+            row = int((~evidence.isfinite()).nonzero()[0, 0])
             raise SalaError(f"features must be finite: row {row} has nan, infinite or too large ones; leave it out")
-        return self.describe(embeddings, self.mixture.logits(embeddings), score)
+        return self.describe(embeddings, logits, evidence)
+
+    def scored(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # [n, d] -> [n, d], [n, k], [n, 2]
+        """Whitened embeddings of new images, and what `describe` and `probabilities` want of them."""
+        embeddings = self.whitening.apply_(normalized(features, self.center, self.scale))
+        evidence = outlier_evidence(self.mixture, self.neighborhood, embeddings)
+        return embeddings, self.mixture.logits(embeddings), evidence
 
     def describe(
-        self, embeddings: Tensor, logits: Tensor, score: Tensor, used: Tensor | None = None
-    ) -> PoolPredictions:  # [n, d], [n, k], [n], [n]
-        """Predictions from logits of classes and scores of outliers that are already there."""
-        p, outlier_probability = self.probabilities(logits, score)
+        self, embeddings: Tensor, logits: Tensor, evidence: Tensor, used: Tensor | None = None
+    ) -> PoolPredictions:  # [n, d], [n, k], [n, 2], [n]
+        """Predictions from logits of classes and evidence of outliers that are already there."""
+        p, outlier_probability = self.probabilities(logits, evidence)
         label = p.argmax(-1, keepdim=True)
         runner_up = p.scatter(1, label, -1.0).argmax(-1)  # of one class, that class
         return PoolPredictions(
@@ -118,10 +123,10 @@ class LabelModel:
             suggestions=suggestions(embeddings, p, 1 - outlier_probability, self.config.n_suggestions).numpy(),
         )
 
-    def probabilities(self, logits: Tensor, score: Tensor) -> tuple[Tensor, Tensor]:  # [n, k], [n] -> [n, k], [n]
+    def probabilities(self, logits: Tensor, evidence: Tensor) -> tuple[Tensor, Tensor]:  # [n, k], [n, 2] -> [n, k], [n]
         """Calibrated probabilities of the classes, and of being an outlier."""
         p = (self.inverse_temperature * logits).softmax(-1)
-        return p, outlier_log_odds(self.mixture, score, p).sigmoid()
+        return p, outlier_log_odds(self.mixture, evidence, p).sigmoid()
 
     def save(self, path: Path | str) -> None:
         """Write one safetensors file with a JSON header, whole or not at all; a file that is there is replaced."""

@@ -34,16 +34,16 @@ class Neighborhood:
         neighbors."""
         n = min(N_NEIGHBORS, len(self.values) - (1 if step else 0))
         if n < 1:
-            return embeddings.new_zeros(len(embeddings))
+            return embeddings.new_zeros(embeddings.shape[0])
         means = []
-        for start in range(0, len(embeddings), ROWS):
-            x = unit_length(embeddings[start : start + ROWS] @ self.directions)
+        for part, rows_of_part in enumerate(torch.split(embeddings, ROWS)):  # one, empty, of no images
+            x, start = unit_length(rows_of_part @ self.directions), part * ROWS
             similarity = x @ self.points.T
             if step:
                 rows = torch.arange(len(x))[-start % step :: step]  # none in a short last part
                 similarity[rows, (rows + start) // step] = -2.0
             means.append(self.values[similarity.topk(n, -1).indices].mean(-1))
-        return torch.cat(means) if means else embeddings.new_zeros(0)
+        return torch.cat(means)
 
 
 def fit_neighborhood(pool: Tensor, values: Tensor) -> tuple[Neighborhood, Tensor]:  # [n, d], [n] -> [n]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from sala.classifier.config import ClassifierConfig
@@ -23,16 +24,17 @@ class ClassifiedPool:
     posterior: Posterior  # of the pool
     whitening: Whitening
     neighborhood: Neighborhood
-    outlier_score: Tensor  # [n], of the pool: standardized evidence and that of the neighbors
+    outlier_evidence: Tensor  # [n, 2], of the pool
 
     @property
     def mixture(self) -> Mixture:
         return self.posterior.mixture
 
 
-def outlier_score(mixture: Mixture, neighborhood: Neighborhood, embeddings: Tensor) -> Tensor:  # whitened [n, d] -> [n]
-    """Of new images: standardized evidence, and that of the neighbors."""
-    return mixture.standardized(mixture.evidence(embeddings)) + neighborhood.mean_value(embeddings)
+def outlier_evidence(mixture: Mixture, neighborhood: Neighborhood, embeddings: Tensor) -> Tensor:  # [n, d] -> [n, 2]
+    """Of new images, whitened: standardized evidence with that of the neighbors, and likeness to labeled images."""
+    evidence = mixture.standardized(mixture.evidence(embeddings)) + neighborhood.mean_value(embeddings)
+    return torch.stack([evidence, mixture.likeness(embeddings)], -1)
 
 
 def classify_pool(
@@ -50,4 +52,5 @@ def classify_pool(
     )  # fmt: skip
     evidence = posterior.mixture.standardized(posterior.evidence)
     neighborhood, around = fit_neighborhood(pool, evidence)
-    return ClassifiedPool(pool, posterior, whitening, neighborhood, evidence + around)
+    told = torch.stack([evidence + around, posterior.mixture.likeness(pool)], -1)
+    return ClassifiedPool(pool, posterior, whitening, neighborhood, told)

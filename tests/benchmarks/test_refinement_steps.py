@@ -9,7 +9,7 @@ import pytest
 from benchmarks import refinement_steps
 from sala.data import ImageStore
 from sala.errors import SalaError
-from sala.training.loading import evaluate_run
+from sala.training.measured import evaluate_run
 from sala.training.run import start_run
 from tests.helpers.tasks import GLYPHS, config
 

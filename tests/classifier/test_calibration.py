@@ -7,27 +7,55 @@ import math
 import pytest
 import torch
 
-from sala.classifier import coefficients
-from sala.classifier.calibration import RANGE, fit_temperature, outlier_terms, temperature_prior
-from sala.classifier.fit import fit_pool
-from tests.helpers.pools import blobs
+from sala.classifier import calibration, coefficients
+from sala.classifier.calibration import (
+    expected_accuracy,
+    fit_temperature,
+    mean_confidence,
+    outlier_terms,
+    temperature_prior,
+)
 
 
-def test_the_prior_is_exp_of_a_linear_form_within_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coefficients, "TEMPERATURE", (-1.0, 0.5, -0.25))
-    assert temperature_prior(12, 3) == pytest.approx(math.exp(-1 + 0.5 * math.log(4) - 0.25 * math.log(3)))
-    monkeypatch.setattr(coefficients, "TEMPERATURE", (9.0, 0.0, 0.0))
-    assert temperature_prior(1, 1) == RANGE[1]
+def two_classes(n: int = 400) -> torch.Tensor:
+    g = torch.Generator().manual_seed(0)
+    return 8 * torch.randn(n, 2, generator=g, dtype=torch.float64)
 
 
-def test_probabilities_of_one_shot_have_the_temperature_of_the_prior() -> None:
-    (support, labels), (pool, _) = blobs([1, 1, 1], seed=1), blobs([20, 20, 20])
-    fitted = fit_pool(support, labels, pool)
-    assert fitted.model.inverse_temperature == pytest.approx(temperature_prior(3, 3))
+def test_the_mean_confidence_at_the_prior_is_the_expected_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coefficients, "ACCURACY", (0.3, 0.8))
+    monkeypatch.setattr(calibration, "TYPICAL_IMAGES", 0.0)
+    logits, weights = two_classes(), torch.linspace(0.5, 1, 400, dtype=torch.float64)
+    total, agreeing = sum(weights.tolist()), sum(w for i, w in enumerate(weights.tolist()) if i % 4)
+    odds = math.exp(0.3 + 0.8 * math.log(agreeing / (total - agreeing)))
+    beta = temperature_prior(agreeing / total, total, mean_confidence(logits, weights))
+    confidence = sum(
+        w * max(math.exp(beta * a), math.exp(beta * b)) / (math.exp(beta * a) + math.exp(beta * b))
+        for w, (a, b) in zip(weights.tolist(), logits.tolist(), strict=True)
+    )
+    assert confidence / total == pytest.approx(odds / (1 + odds), abs=2e-3)
 
 
-def test_more_labeled_images_make_probabilities_sharper() -> None:
-    assert temperature_prior(5, 5) < temperature_prior(25, 5)
+def test_a_pool_that_agrees_more_with_itself_has_sharper_probabilities() -> None:
+    logits, weights = two_classes(), torch.ones(400, dtype=torch.float64)
+    betas = [temperature_prior(share, 400, mean_confidence(logits, weights)) for share in (0.5, 0.8, 0.95)]
+    assert betas == sorted(betas) and betas[0] < betas[-1]
+
+
+def test_the_prior_does_not_depend_on_the_scale_of_the_logits() -> None:
+    logits, weights = two_classes(), torch.ones(400, dtype=torch.float64)
+    once, twice = (temperature_prior(0.8, 400, mean_confidence(f * logits, weights)) for f in (1, 2))
+    assert once == pytest.approx(2 * twice, rel=0.03)
+
+
+def test_the_prior_is_the_typical_one_where_there_is_no_pool_or_one_class() -> None:
+    assert temperature_prior(0.0, 0.0, mean_confidence(torch.zeros(0, 3), torch.zeros(0))) == calibration.TYPICAL
+    assert temperature_prior(1.0, 5.0, mean_confidence(torch.zeros(5, 1), torch.ones(5))) == calibration.TYPICAL
+
+
+@pytest.mark.parametrize("agreement", [0.0, 1.0])
+def test_an_expected_accuracy_is_never_certain(agreement: float) -> None:
+    assert 0 < expected_accuracy(agreement) < 1
 
 
 def held_out(n: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -71,14 +99,14 @@ def test_wrong_held_out_images_lower_the_temperature_and_right_ones_raise_it() -
 def test_log_odds_of_outliers_are_a_linear_form() -> None:
     """Slow twin: one image at a time, by the terms as they are named."""
     made = torch.Generator().manual_seed(0)
-    score, p = torch.randn(7, generator=made), torch.randn(7, 3, generator=made).softmax(-1)
+    evidence, p = torch.randn(7, 2, generator=made), torch.randn(7, 3, generator=made).softmax(-1)
     for n_known in (0, 4):
-        terms = outlier_terms(score, p, 0.2, n_known)
-        for row, s, q in zip(terms.tolist(), score.tolist(), p.tolist(), strict=True):
+        terms = outlier_terms(evidence, p, n_known)
+        for row, (e, likeness), q in zip(terms.tolist(), evidence.tolist(), p.tolist(), strict=True):
             m = math.log(1 + n_known)
-            assert row == pytest.approx([1, s, math.log(0.2 / 0.8), m, s * m, math.log(1 - max(q))], abs=1e-5)
+            assert row == pytest.approx([1, e, likeness, m, e * m, math.log(1 - max(q))], abs=1e-5)
 
 
 def test_a_certain_label_leaves_the_log_odds_of_outliers_finite() -> None:
     certain = torch.tensor([[1.0, 0.0]])
-    assert outlier_terms(torch.zeros(1), certain, 0.2, 0).isfinite().all()
+    assert outlier_terms(torch.zeros(1, 2), certain, 0).isfinite().all()

@@ -8,10 +8,10 @@ import torch
 
 from sala.classifier import coefficients
 from sala.classifier.calibration import outlier_log_odds
-from sala.classifier.cross_validation import assign_folds, pool_sample, stratified_sample
+from sala.classifier.cross_validation import assign_folds, sample_step, stratified_sample
 from sala.classifier.fit import fit_pool
 from sala.classifier.normalize import center_of, normalized, scale_of
-from sala.classifier.pipeline import classify_pool, outlier_score
+from sala.classifier.pipeline import classify_pool, outlier_evidence
 from tests.helpers.pools import blobs, directions
 
 
@@ -33,7 +33,7 @@ def test_held_out_predictions_equal_those_of_a_fit_without_the_image() -> None:
         x, s, k, image = (normalized(part, center, scale) for part in (raw_pool, raw[kept], raw_known, raw[i : i + 1]))
         without = classify_pool(x, s, y[kept], k, model.config)
         image = without.whitening.apply_(image)
-        score = outlier_score(without.mixture, without.neighborhood, image)
+        score = outlier_evidence(without.mixture, without.neighborhood, image)
         p = (model.inverse_temperature * without.mixture.logits(image)).softmax(-1)
         expected = float(outlier_log_odds(model.mixture, score, p).sigmoid())
         assert float(held_out.outlier_probability[row]) == pytest.approx(expected, abs=1e-4)
@@ -157,9 +157,7 @@ def test_with_many_labeled_images_held_out_ones_are_classified_by_all_the_rest()
 
 
 def test_folds_of_a_large_pool_classify_a_sample() -> None:
-    pool = torch.randn(5_000, 4, generator=torch.Generator().manual_seed(0))
-    sample, n_folds = pool_sample(pool)
-    assert torch.equal(sample, pool[::20]) and n_folds == 3
-    assert len(pool_sample(pool[:999])[0]) == 999 and pool_sample(pool[:999])[1] == 5
-    folds = assign_folds(pool[:12], torch.arange(12) % 2, 3)
+    assert sample_step(5_000) == 20 and sample_step(1_000) == 4 and sample_step(999) == sample_step(0) == 1
+    pool = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
+    folds = assign_folds(pool, torch.arange(12) % 2, 3)
     assert folds.bincount().tolist() == [4, 4, 4]

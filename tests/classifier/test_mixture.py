@@ -95,8 +95,9 @@ def some_mixture(n_known: int) -> Mixture:
     prototypes, inlier_prototypes = 0.8 * random_units(3, 6), 0.9 * random_units(3, 6, seed=1)
     log_sizes = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
     return Mixture(
-        prototypes, inlier_prototypes, log_sizes, random_units(n_known, 6, seed=2), 8.0, 15.0, 0.4, 0.25, -3.0, 2.0
-    )
+        prototypes, inlier_prototypes, random_units(3, 6, seed=4), log_sizes, random_units(n_known, 6, seed=2),
+        8.0, 15.0, 0.4, 0.25, -3.0, 2.0,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("n_known", [0, 1, 4])
@@ -108,6 +109,8 @@ def test_the_posterior_of_new_images_equals_its_slow_twin(n_known: int) -> None:
         expected = [8.0 * slow.dot(u, p) + size for p, size in zip(found.prototypes.tolist(), log_sizes, strict=True)]
         assert logits[i].tolist() == pytest.approx(expected)
         similarities = [slow.dot(u, p) for p in found.inlier_prototypes.tolist()]
+        like = max(slow.dot(u, p) for p in found.labeled_prototypes.tolist())
+        assert float(found.likeness(x)[i]) == pytest.approx(like)
         e = slow.evidence_of(similarities, log_sizes, u, known, 8.0, ratio)
         assert float(evidence[i]) == pytest.approx(e)
         inlier = 1 / (1 + math.exp(e) * 0.25 / 0.75)  # Bayes' rule

@@ -110,5 +110,15 @@ def test_an_outlier_among_outliers_is_one_more_probably_than_an_image_alone() ->
     pool = torch.cat([cats, around(DOG, 40), unusual[None], cars])
     support = torch.stack([CAT, DOG])
     found = classify_pool(pool, support, torch.arange(2), pool[:0], ClassifierConfig(n_directions=0))
-    evidence, outlier = found.mixture.standardized(found.posterior.evidence), found.outlier_score
+    evidence, outlier = found.mixture.standardized(found.posterior.evidence), found.outlier_evidence[:, 0]
     assert float(outlier[81:].mean() - outlier[80]) > float(evidence[81:].mean() - evidence[80])
+
+
+def test_outliers_that_have_moved_a_prototype_do_not_pass_for_the_labeled_images() -> None:
+    """Five cats and a hundred cars, a little like cats: the mixture alone does not tell them apart."""
+    cats, cars = around(CAT, 5), around(unit_length(CAT + CAR), 100)
+    pool, support = torch.cat([cats, around(DOG, 5), cars]), torch.stack([CAT, DOG])
+    found = classify_pool(pool, support, torch.arange(2), pool[:0], ClassifierConfig(n_directions=0))
+    mixed, likeness = found.outlier_evidence.unbind(-1)
+    assert float(mixed[:5].max()) > float(mixed[10:].mean())
+    assert float(likeness[:5].min()) > float(likeness[10:].max())
