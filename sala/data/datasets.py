@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from sala.cache import cache_folder
+from sala.data.build import build_store
 from sala.data.files import read_bounded, unreadable, walk
 from sala.data.folder import read_folder
 from sala.data.glyphs import VERSION as GLYPHS_VERSION
 from sala.data.glyphs import read_glyphs
 from sala.data.miniimagenet import read_miniimagenet
 from sala.data.omniglot import read_omniglot
-from sala.data.store import ImageStore, Progress, Source, build_store
+from sala.data.store import ImageStore, Progress, Source
 from sala.data.tieredimagenet import read_tieredimagenet
 from sala.data.tiny_tiered import read_tiny_tiered
 from sala.errors import SalaError

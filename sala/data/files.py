@@ -177,18 +177,26 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The non-empty rows of a CSV file, one after the other, each with the number of the line on which it ends."""
     shown = printable(str(path))
     try:
-        for number, row in _parsed_rows(path):
+        with open_regular(path) as file:
+            _check_size(path, file, MAX_TEXT_BYTES)
+            yield from parsed_rows(file, shown)
+    except OSError as error:
+        raise unreadable(shown, error) from None
+
+
+def parsed_rows(file: BinaryIO, shown: str) -> Iterator[tuple[int, list[str]]]:
+    """The same of an open file, which errors call `shown`."""
+    try:
+        for number, row in _rows(file):
             if any("\0" in cell for cell in row):
                 raise SalaError(f"{shown} is not a CSV file: it holds NUL bytes; get a fresh copy of it")
             if row:
                 yield number, [cell.strip() for cell in row]
     except (UnicodeDecodeError, csv.Error) as error:
         raise SalaError(f"{shown} is not a CSV file in UTF-8 ({error}); save it as such") from None
-    except OSError as error:
-        raise unreadable(shown, error) from None
 
 
-def _parsed_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _rows(file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
     n_characters = 0  # of the row that is being read
 
     def lines(text: TextIO) -> Iterator[str]:
@@ -199,11 +207,7 @@ def _parsed_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 raise csv.Error(f"a row has more than {MAX_ROW:,} characters")
             yield line
 
-    with (
-        open_regular(path) as file,
-        io.TextIOWrapper(file, "utf-8-sig", newline="") as text,
-    ):  # -sig: spreadsheets' mark
-        _check_size(path, file, MAX_TEXT_BYTES)
+    with io.TextIOWrapper(file, "utf-8-sig", newline="") as text:  # -sig: spreadsheets' mark
         reader = csv.reader(lines(text), strict=True)  # a quote without end would swallow the rows below it
         for row in reader:
             n_characters = 0

@@ -119,7 +119,7 @@ def check_disjoint(pairs: Iterable[tuple[str, str]], where: Path) -> None:
             )
 
 
-def drawn_splits(names: list[str], seed: int, where: Path) -> dict[str, str]:
+def drawn_splits(names: list[str], seed: int, where: Path | str) -> dict[str, str]:
     """Each class to a split, 60 / 20 / 20, by the seed."""
     if len(names) < len(SPLITS):
         raise SalaError(

@@ -10,6 +10,7 @@ Every failure is a `SalaError` with one sentence: what, where, what to do.
 from __future__ import annotations
 
 import io
+import math
 import re
 import threading
 import warnings
@@ -33,6 +34,8 @@ MAX_SLOW_PIXELS = 4_000_000  # where Pillow's decoder is a loop in Python
 MAX_BYTES = 370_000_000  # of all images that are being decoded
 LARGE_BYTES = 16_000_000  # of one: freed memory is then given back to the system
 WHOLE_PIXELS = 16_000_000  # up to here an image is converted as a whole: 4 more bytes a pixel
+FURTHER_BYTES = 10  # a pixel of a full image: copies that others make of it while they scale it
+MAX_SIDE = 65_535  # of a JPEG: no fraction of the size is asked for
 BAND_PIXELS = 1 << 18
 IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")  # not Pillow's others: EPS would run Ghostscript
 UPRIGHT = {  # EXIF orientation -> what turns the image upright
@@ -46,6 +49,15 @@ def decode(source: bytes | BinaryIO, where: str, *, image_size: int, mode: str, 
     """An encoded image as `[image_size, image_size, channels]`; mode is "L" (one channel) or "RGB" (three)."""
     with _loaded(source, where, image_size, mode, min_side) as image:
         return _array(_upright(image, (image_size, image_size), mode))
+
+
+@contextmanager
+def full_image(source: bytes | BinaryIO, where: str, *, min_side: int = 1) -> Iterator[Image.Image]:
+    """An encoded image in RGB, upright, in its own size; one of more than `WHOLE_PIXELS` is scaled down to so many."""
+    with _loaded(source, where, MAX_SIDE, "RGB", min_side, FURTHER_BYTES) as image:
+        width, height = _upright_size(image)
+        scale = min(1.0, math.sqrt(WHOLE_PIXELS / (width * height)))
+        yield _upright(image, (max(1, int(width * scale)), max(1, int(height * scale))), "RGB")
 
 
 def thumbnail(source: bytes | BinaryIO, where: str, *, side: int) -> Image.Image:
@@ -82,9 +94,10 @@ _ROOM = _Room()
 
 @contextmanager
 def _loaded(
-    source: bytes | BinaryIO, where: str, image_size: int, mode: str, min_side: int = 1
+    source: bytes | BinaryIO, where: str, image_size: int, mode: str, min_side: int = 1, further_bytes: int = 0
 ) -> Iterator[Image.Image]:
-    """The image in its own mode, at a fraction of its size where the format has one, not below `image_size`."""
+    """The image in its own mode, at a fraction of its size where the format has one, not below `image_size`. So many
+    `further_bytes` are taken for each pixel that is handed on."""
     try:
         image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=IMAGE_FORMATS)
         _check_pixels(image, where, min_side)
@@ -92,6 +105,7 @@ def _loaded(
         image.draft(mode, (image_size, image_size))  # JPEG: decoded at a fraction of the size
         n_bytes = decoding_bytes(image, full_size) + (4 * image.width * image.height if _is_kept_whole(image) else 0)
         n_bytes += len(source) if isinstance(source, bytes) else 0
+        n_bytes = min(n_bytes + further_bytes * min(image.width * image.height, WHOLE_PIXELS), max(n_bytes, MAX_BYTES))
         if n_bytes > MAX_BYTES:
             raise _too_large(where, f"takes {n_bytes // 10**6} MB to decode", f"{MAX_BYTES // 10**6} MB are")
         with _ROOM.take(n_bytes), image:  # closed, and its pixels freed, before the next one takes the room
@@ -191,9 +205,9 @@ def to_mode(image: Image.Image, mode: str, highest: float = 65535.0) -> Image.Im
     return image.convert(mode)
 
 
-def resize(image: Image.Image, image_size: int) -> NDArray[np.uint8]:
-    """To `[image_size, image_size, channels]`: bilinear with antialiasing."""
-    return _array(_scaled(image, (image_size, image_size)))
+def resize(image: Image.Image, image_size: int | None) -> NDArray[np.uint8]:
+    """To `[image_size, image_size, channels]`: bilinear with antialiasing. None: as it is."""
+    return _array(image if image_size is None else _scaled(image, (image_size, image_size)))
 
 
 def _scaled(image: Image.Image, size: tuple[int, int]) -> Image.Image:

@@ -9,20 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import shutil
-import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sala.errors import SalaError
+
+if TYPE_CHECKING:
+    from sala.data.features import FeatureStore
 
 SPLITS = ("train", "val", "test")
 FORMAT = 1
@@ -49,7 +48,7 @@ class Source:
 
 
 class ImageStore:
-    """A dataset on disk, opened read-only; many processes may share it.
+    """A dataset on disk, opened read-only; many processes may share it. `from_arrays` and `from_dataset` make one in memory.
 
     Parameters
     ----------
@@ -84,7 +83,7 @@ class ImageStore:
     """
 
     def __init__(self, folder: Path | str):
-        self.folder = Path(folder)
+        self.folder: Path | None = Path(folder)
         index = _read_index(self.folder)
         try:
             self.name: str = index["name"]
@@ -96,6 +95,101 @@ class ImageStore:
             raise SalaError(
                 f"the image store {self.folder} is damaged; delete that folder and prepare the dataset again"
             ) from None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        images: Any,
+        labels: Any,
+        *,
+        split: str | Mapping[Any, str] | None = None,
+        classes: Sequence[str] | None = None,
+        name: str = "arrays",
+        split_seed: int = 0,
+    ) -> ImageStore:
+        """A store of images in memory.
+
+        Parameters
+        ----------
+        images : array_like
+            An array or tensor `[n, H, W, C]`, `[n, C, H, W]` or `[n, H, W]` (gray) of uint8 or of floats in [0, 1], or a list
+            of such images or of Pillow's.
+        labels : array_like
+            The class of each image: whole numbers or names.
+        split : str or mapping, optional
+            "train", "val" or "test" for all classes, or one of them by class. By default 60 % of the classes are for
+            training, 20 % for validation and 20 % for the test, drawn by `split_seed`.
+        classes : sequence of str, optional
+            Names of the classes 0, 1, ...; by default the labels themselves.
+        name : str, default "arrays"
+            Of the dataset.
+        split_seed : int, default 0
+            Draws the split of the classes.
+
+        Examples
+        --------
+        >>> import numpy as np, sala
+        >>> images, labels = np.zeros((12, 28, 28), np.uint8), np.repeat(["a", "b", "c"], 4)
+        >>> sala.ImageStore.from_arrays(images, labels, split={"a": "train", "b": "val", "c": "test"}).split("val")
+        [ClassEntry(name='b', split='val', count=4, start=4)]
+        """
+        from sala.data.arrays import by_class, image_bytes  # which know the classes of this file
+
+        pixels = image_bytes(images, name)
+        grouped = by_class(labels, name, n=len(pixels), split=split, classes=classes, split_seed=split_seed)
+        return cls._in_memory(name, pixels[grouped.rows], grouped.classes)
+
+    @classmethod
+    def from_dataset(
+        cls, dataset: Any, *, image_size: int | None = None, progress: Progress | None = None, **options: Any
+    ) -> ImageStore:
+        """A store in memory of any map-style torch dataset.
+
+        Parameters
+        ----------
+        dataset : torch.utils.data.Dataset
+            Anything with a length whose items are pairs of an image (array, tensor or Pillow's) and its label. Class names
+            are those of its attribute `classes`, where it has one.
+        image_size : int, optional
+            Side in pixels that the images are resized to.
+        progress : callable, optional
+            Called with the number of images read so far and in all.
+        **options
+            `split`, `classes`, `name` and `split_seed`, as of `from_arrays`.
+
+        Examples
+        --------
+        >>> import torch, sala
+        >>> from torch.utils.data import TensorDataset
+        >>> dataset = TensorDataset(torch.rand(8, 3, 32, 32), torch.arange(8) // 4)
+        >>> sala.ImageStore.from_dataset(dataset, split="test")
+        ImageStore('TensorDataset', 2 classes, 8 images of (32, 32, 3))
+        """
+        from sala.data.arrays import read_dataset
+
+        named: dict[str, Any] = {"name": type(dataset).__name__, "classes": getattr(dataset, "classes", None)} | options
+        images, labels = read_dataset(dataset, named["name"], image_size, progress)
+        return cls.from_arrays(images, labels, **named)
+
+    @staticmethod
+    def from_features(features: Any, labels: Any, **options: Any) -> FeatureStore:
+        """A `FeatureStore` of ready-made features `[n, d]`; the options are those of `from_arrays`."""
+        from sala.data.features import FeatureStore
+
+        return FeatureStore.from_arrays(features, labels, **options)
+
+    @classmethod
+    def _in_memory(cls, name: str, images: NDArray[np.uint8], classes: list[ClassEntry]) -> ImageStore:
+        store = cls.__new__(cls)
+        store.folder, store.name, store.images, store.classes = None, name, images, classes
+        store.image_shape = images.shape[1:]
+        store.content_hash = _digest([np.ascontiguousarray(images).data], classes, store.image_shape)
+        return store
+
+    @property
+    def item_shape(self) -> tuple[int, ...]:
+        """What a backbone is built for: `image_shape`."""
+        return self.image_shape
 
     def __len__(self) -> int:
         return len(self.images)
@@ -115,6 +209,8 @@ class ImageStore:
 
     def verify(self) -> bool:
         """Read every byte again and compare with the hash that was taken when the store was built."""
+        if self.folder is None:
+            return self._in_memory(self.name, self.images, self.classes).content_hash == self.content_hash
         return content_hash(self.folder / "images.bin", self.classes, self.image_shape) == self.content_hash
 
 
@@ -140,123 +236,14 @@ def _read_index(folder: Path) -> dict[str, Any]:
     return index
 
 
-def build_store(folder: Path, name: str, source: Source, progress: Progress | None = None) -> ImageStore:
-    """Write `source` to `folder`, all or nothing, and open it."""
-    _check_classes(name, source.classes)
-    try:
-        with _building(folder) as building:
-            classes = _with_starts(source.classes)
-            _write_images(building / "images.bin", classes, source, progress)
-            _write_index(building, name, classes, source.image_shape)
-            _publish(building, folder)
-    except OSError as error:
-        raise SalaError(
-            f"the image store {folder} cannot be written ({error.strerror}); make room for it there, or set SALA_CACHE to "
-            "another folder"
-        ) from None
-    return ImageStore(folder)
-
-
-def _check_classes(name: str, classes: list[ClassEntry]) -> None:
-    for entry in classes:
-        if entry.count < 2:
-            raise SalaError(
-                f"class {entry.name!r} of {name} has {entry.count} image{'s' * (entry.count != 1)} and needs two at least; "
-                "add some or remove it"
-            )
-    if not classes:
-        raise SalaError(f"{name} has no classes in it; get a fresh copy of its files")
-
-
-@contextmanager
-def _building(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside the store's place, gone at the end unless it was renamed."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned_builds(folder.parent)
-    building = folder.parent / f".building-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    building.mkdir()
-    try:
-        yield building
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-
-
-def _write_index(building: Path, name: str, classes: list[ClassEntry], image_shape: tuple[int, int, int]) -> None:
-    index = {
-        "format": FORMAT,
-        "name": name,
-        "image_shape": list(image_shape),
-        "content_hash": content_hash(building / "images.bin", classes, image_shape),
-        "classes": [asdict(entry) for entry in classes],
-    }
-    (building / "index.json").write_text(json.dumps(index, indent=0), encoding="utf-8")
-
-
-def _publish(building: Path, folder: Path) -> None:
-    if folder.exists() and not (folder / "index.json").is_file():
-        shutil.rmtree(folder)  # what is left of a store that someone took apart
-    try:
-        building.rename(folder)
-    except OSError:
-        if not (folder / "index.json").is_file():  # otherwise another process was faster with the same store
-            raise
-
-
-def _with_starts(classes: Iterable[ClassEntry]) -> list[ClassEntry]:
-    placed, start = [], 0
-    for entry in classes:
-        placed.append(ClassEntry(entry.name, entry.split, entry.count, start))
-        start += entry.count
-    return placed
-
-
-def _write_images(path: Path, classes: list[ClassEntry], source: Source, progress: Progress | None) -> None:
-    total = sum(entry.count for entry in classes)
-    image_bytes = int(np.prod(source.image_shape))
-    written = [0] * len(classes)
-    with path.open("wb") as file:
-        for done, (class_index, image) in enumerate(source.images):
-            entry = classes[class_index]
-            if image.shape != source.image_shape or image.dtype != np.uint8:
-                raise SalaError(
-                    f"class {entry.name!r} has an image of {image.dtype} {image.shape}, not {source.image_shape}"
-                )
-            if written[class_index] == entry.count:
-                raise SalaError(f"class {entry.name!r} has more images than its {entry.count} labels say")
-            file.seek((entry.start + written[class_index]) * image_bytes)
-            file.write(np.ascontiguousarray(image).data)
-            written[class_index] += 1
-            if progress and (done % 64 == 0 or done == total - 1):
-                progress(done + 1, total)
-        file.flush()
-        os.fsync(file.fileno())
-    for entry, count in zip(classes, written, strict=True):
-        if count != entry.count:
-            raise SalaError(f"class {entry.name!r} has {count} images where its labels say {entry.count}")
-
-
 def content_hash(path: Path, classes: list[ClassEntry], image_shape: tuple[int, int, int]) -> str:
     """sha256 of the images, their shape and the class index: two stores with the same hash are the same data."""
-    digest = hashlib.sha256(json.dumps([list(image_shape), [asdict(entry) for entry in classes]]).encode())
     with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
+        return _digest(iter(lambda: file.read(1 << 20), b""), classes, image_shape)
+
+
+def _digest(chunks: Iterable[bytes | memoryview], classes: list[ClassEntry], image_shape: tuple[int, int, int]) -> str:
+    digest = hashlib.sha256(json.dumps([list(image_shape), [asdict(entry) for entry in classes]]).encode())
+    for chunk in chunks:
+        digest.update(chunk)
     return digest.hexdigest()
-
-
-def _remove_abandoned_builds(parent: Path) -> None:
-    """A build that was killed leaves its temporary folder; the next build clears it away."""
-    for folder in parent.glob(".building-*"):
-        pid = folder.name.split("-")[1]
-        if os.name == "posix" and pid.isdigit() and not _is_running(int(pid)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

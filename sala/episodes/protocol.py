@@ -18,6 +18,8 @@ from sala.errors import SalaError, at_least
 
 VALIDATION_SEED = 1_000_001  # the fixed validation episodes, the same for all runs
 TEST_SEED = 2_000_003  # the fixed test episodes
+OPTIMIZERS = ("adam", "adamw", "sgd")
+SCHEDULES = ("halving", "cosine", "linear", "constant")
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class EpisodeShape:
 
     def describe(self) -> str:
         """The shape in words, as tables show it."""
-        distractors = f", {self.n_distractor} distractor classes" if self.n_distractor else ""
+        kind = "class" if self.n_distractor == 1 else "classes"
+        distractors = f", {self.n_distractor} distractor {kind}" if self.n_distractor else ""
         queries = "1 query" if self.n_query == 1 else f"{self.n_query} queries"
         return f"{self.n_way}-way {self.n_shot}-shot, {queries} and {self.n_unlabeled} unlabeled a class{distractors}"
 
@@ -99,6 +102,18 @@ class Budget:
         at_least(1, self.n_validation_episodes, "the number of validation episodes")
 
 
+def check_optimization(learning_rate: float, weight_decay: float, optimizer: str, schedule: str) -> None:
+    """Refuse numbers and names that no training can have."""
+    if not 0 < learning_rate < float("inf"):
+        raise SalaError(f"a learning rate is above 0 and finite; got {learning_rate:g}")
+    if not 0 <= weight_decay < float("inf"):
+        raise SalaError(f"a weight decay is 0 or more and finite; got {weight_decay:g}")
+    if optimizer not in OPTIMIZERS:
+        raise SalaError(f"an optimizer is one of {', '.join(OPTIMIZERS)}; got {optimizer!r}")
+    if schedule not in SCHEDULES:
+        raise SalaError(f"a schedule is one of {', '.join(SCHEDULES)}; got {schedule!r}")
+
+
 CPU = Budget(20_000, validate_every=500, n_validation_episodes=200)
 LONG = Budget(100_000, validate_every=2_500, n_validation_episodes=600)
 PAPER = Budget(500_000, validate_every=2_500, n_validation_episodes=600)
@@ -124,7 +139,7 @@ class Protocol:
         How long to train, by name: "cpu" and "paper".
     n_test_episodes : int
         Episodes of a test.
-    learning_rate, n_halvings, weight_decay : float, int, float
+    learning_rate, n_halvings, weight_decay, optimizer, schedule : float, int, float, str, str
         Of the training; see `TrainConfig`.
     distance_scale : float, optional
         For every method that sums squared distances over the width d of the embeddings, they are multiplied by this over d.
@@ -150,14 +165,13 @@ class Protocol:
     n_halvings: int = 4  # of the learning rate: at each fifth of the budget
     weight_decay: float = 5e-5  # on convolution kernels only
     distance_scale: float | None = None  # squared distances times this over d, for every method; None: as printed
+    optimizer: str = "adam"
+    schedule: str = "halving"
 
     def __post_init__(self) -> None:
         if not 0 < self.labeled_share <= 1:
             raise SalaError(f"the labeled share is above 0 and at most 1; got {self.labeled_share:g}")
-        if not self.learning_rate > 0 or not self.weight_decay >= 0:
-            raise SalaError(
-                f"learning rate {self.learning_rate:g} and weight decay {self.weight_decay:g} are too small"
-            )
+        check_optimization(self.learning_rate, self.weight_decay, self.optimizer, self.schedule)
         if self.distance_scale is not None and not 0 < self.distance_scale < float("inf"):
             raise SalaError(f"a distance scale is above 0, or none at all; got {self.distance_scale:g}")
         at_least(0, self.n_halvings, "the number of halvings of the learning rate")

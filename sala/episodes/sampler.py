@@ -15,7 +15,7 @@ from sala.data.features import FeatureStore
 from sala.data.store import ClassEntry, ImageStore
 from sala.episodes.protocol import TEST_SEED, VALIDATION_SEED, EpisodeShape, Protocol
 from sala.episodes.task import Episode, Task
-from sala.errors import SalaError
+from sala.errors import SalaError, at_least
 
 Rows = NDArray[np.int64]
 
@@ -166,11 +166,13 @@ def _chosen(rng: np.random.Generator, rows: Rows, n: int) -> Rows:
 
 
 def fixed_sampler(
-    store: ImageStore | FeatureStore, shape: EpisodeShape, split: str, protocol: Protocol
+    store: ImageStore | FeatureStore, shape: EpisodeShape, split: str, protocol: Protocol, seed: int | None = None
 ) -> EpisodeSampler:
-    """The fixed episodes of a split. Training classes keep their label split, the others have none."""
+    """The fixed episodes of a split, or those of a `seed`. Training classes keep their label split, others have none."""
     share = protocol.labeled_share if split == "train" else None
-    seed = {"train": TEST_SEED + 1, "val": VALIDATION_SEED, "test": TEST_SEED}.get(split, TEST_SEED)
+    if seed is None:
+        seed = {"train": TEST_SEED + 1, "val": VALIDATION_SEED, "test": TEST_SEED}.get(split, TEST_SEED)
+    at_least(0, seed, "a seed")
     return EpisodeSampler(
         store, shape, split=split, seed=seed, labeled_share=share, label_split_seed=protocol.label_split_seed
     )
@@ -198,10 +200,15 @@ def split_labels(classes: list[ClassEntry], share: float, seed: int) -> tuple[li
     labeled, unlabeled = [], []
     for entry in classes:
         rows = entry.start + rng.permutation(entry.count)
-        n_labeled = int(entry.count * share + 1e-9)  # 1e-9: 0.29 * 100 is 28.999...
+        n_labeled = n_labeled_of(entry.count, share)
         labeled.append(rows[:n_labeled])
         unlabeled.append(rows[n_labeled:])
     return labeled, unlabeled
+
+
+def n_labeled_of(count: int, share: float) -> int:
+    """floor(share * count)"""
+    return int(count * share + 1e-9)  # 1e-9: 0.29 * 100 is 28.999...
 
 
 def _check_feasible(

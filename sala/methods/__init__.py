@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sala.errors import SalaError
-from sala.methods.base import Method
-from sala.methods.feat import FEAT
+from sala.methods.base import Method, Recipe
+from sala.methods.feat import FEAT, SemiFEAT
 from sala.methods.kmeans import SemiInference, SoftKMeans, SoftKMeansCluster
 from sala.methods.maml import MAML
 from sala.methods.masked_kmeans import MaskedSoftKMeans
@@ -51,6 +51,7 @@ BEYOND: dict[str, type[Method]] = {  # of the field, on the same episodes; in no
     "relationnet": RelationNet,
     "maml": MAML,
     "feat": FEAT,
+    "semi-feat": SemiFEAT,
 }
 METHODS = COMPARED | BEYOND
 
@@ -93,12 +94,19 @@ def build_method(
     3.0
     """
     cls = method_class(name) if isinstance(name, str) else name
+    if not isinstance(backbone, Backbone):
+        raise SalaError(
+            f"a backbone is a sala.Backbone; got {type(backbone).__name__}; sala.build_backbone(network, store.image_shape) "
+            "makes one of any torch.nn.Module"
+        )
     arguments = parse_options(cls, options or {})
     try:
         method = cls(backbone, **arguments)
     except (TypeError, ValueError, RuntimeError, MemoryError, AttributeError, KeyError) as error:
+        _check_options_by_keyword(cls)
         raise SalaError(f"{cls.__name__} cannot be built with the options {arguments}: {error}") from error
     method.selection_share = selection_share
+    method.recipe = Recipe(cls, arguments, backbone.recipe)
     return method
 
 
@@ -123,12 +131,25 @@ def method_options(cls: type[Method]) -> dict[str, inspect.Parameter]:
     return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
+def _check_options_by_keyword(cls: type[Method], name: str | None = None) -> None:
+    """Tell the author of a method that its options, or the one of this name, must come after `*`."""
+    _, *parameters = inspect.signature(cls.__init__).parameters.values()
+    is_option = [p for p in parameters[1:] if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    wrong = [p.name for p in is_option if (p.name == name if name else p.default is p.empty)]
+    if wrong:
+        raise SalaError(
+            f"options of a method are keyword-only arguments, and {wrong[0]} of {cls.__name__} is not; write "
+            f"def __init__(self, backbone, *, {wrong[0]}: ... = ...)"
+        )
+
+
 def parse_options(cls: type[Method], options: Mapping[str, Any]) -> dict[str, Any]:
     """Options checked against the signature; strings (from the command line) converted to the annotated type."""
     known = method_options(cls)
     parsed = {}
     for name, value in options.items():
         if name not in known:
+            _check_options_by_keyword(cls, name)
             has = f"its options are {', '.join(known)}" if known else "it has no options"
             raise SalaError(f"{cls.__name__} has no option {name!r}; {has}")
         parsed[name] = _convert(value, known[name].annotation, name) if isinstance(value, str) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +16,15 @@ from sala.errors import SalaError
 from sala.functional import PseudoLabels, swapped
 from sala.methods.entry import guard
 from sala.nn.backbones import Backbone, Identity
+from sala.nn.base import Recipe as BackboneRecipe
+
+
+class Recipe(NamedTuple):
+    """How `build_method` made a method, so that it can be made again."""
+
+    cls: type[Method]
+    options: dict[str, Any]
+    backbone: BackboneRecipe | None
 
 
 class Method(nn.Module):
@@ -57,6 +66,7 @@ class Method(nn.Module):
     mixed_precision: bool = False  # set by the run: bfloat16 in the backbone
     progress: float = 1.0  # of the training, in (0, 1]; set by the loop, read in training mode only
     selection_share: float = 1.0  # M0 / M, from the protocol; read by methods that select
+    recipe: Recipe | None = None  # how `build_method` made it
 
     def __init_subclass__(cls) -> None:
         """Who writes `logits` or `pseudo_labels` anew must be asked for them, not for a base class's `answers`."""
@@ -105,7 +115,7 @@ class Method(nn.Module):
         """Refuse a task whose images do not fit the backbone."""
         checks.check_task(task)
         self._check_place(task, is_image=True)
-        if isinstance(self.backbone, Identity):
+        if isinstance(self.backbone, Identity) and self.backbone.image_shape is None:
             checks.check_features(task, self.backbone.out_dim, None, "Identity")
         elif (shape := image_shape_of(self)) is not None:
             checks.check_images(task, shape)

@@ -33,6 +33,11 @@ def guard(cls: type) -> None:
             setattr(cls, name, _guarded(getattr(cls, name), name))
 
 
+def check_arguments(method: Any, name: str, *args: Any) -> None:
+    """What a call of that function by a user would check."""
+    getattr(method, ENTRIES[name])(*args)
+
+
 @contextmanager
 def trusted(method: object) -> Iterator[None]:
     """Tasks that are right by construction: calls of `method` are not checked."""

@@ -25,13 +25,12 @@ class FEAT(Method):
     4. a further loss, `balance` times: support and queries of each class are adapted among themselves, and each of them
        is classified by its distance to the means of the adapted sets, / T_2                   (contrastive objective)
 
-    In training dropout acts on the attention and on W's output. Unlabeled images are not used.
+    In training dropout acts on the attention and on W's output. Unlabeled images are not used; `SemiFEAT` uses them.
 
     Deviations: the backbone is trained from the beginning with everything else, by the common optimizer; the paper's
     comes from a classification of all training classes and has a tenth of the learning rate. T and T_2 are those of the
-    released command for a small convolutional network; its embeddings have 64 numbers. The form in which unlabeled
-    queries are further keys and values is omitted: queries do not see each other. Dropout is a function of the task's
-    images, so that a training can be repeated bit for bit.
+    released command for a small convolutional network; its embeddings have 64 numbers. Dropout is a
+    function of the task's images, so that a training can be repeated bit for bit.
 
     Parameters
     ----------
@@ -82,8 +81,13 @@ class FEAT(Method):
 
     def adapted_logits(self, task: Task, noise: Generator | None = None) -> Tensor:
         """Class scores by adapted prototypes; with dropout where there is noise."""
-        prototypes = self.set_to_set(class_means(task.support, task.labels, task.n_way), noise=noise)
-        return -squared_distances(task.query, prototypes) / self.temperature
+        prototypes = class_means(task.support, task.labels, task.n_way)
+        adapted = self.set_to_set(prototypes, self.attended(task, prototypes), noise=noise)
+        return -squared_distances(task.query, adapted) / self.temperature
+
+    def attended(self, task: Task, prototypes: Tensor) -> Tensor:  # -> [..., n, d]
+        """What the prototypes attend to: each other."""
+        return prototypes
 
     def loss(self, task: Task, query_labels: Tensor, player: str = "classifier") -> Tensor:
         embedded, noise = self.embed(task), generator_of(task) if self.training else None
@@ -96,13 +100,40 @@ class FEAT(Method):
         """Support and queries against the means of what each class becomes among itself."""
         labels = torch.cat([task.labels, query_labels], -1)
         instances = torch.cat([task.support, task.query], -2)
-        adapted = self.set_to_set(instances, among=labels[..., :, None] == labels[..., None, :], noise=noise)
+        among = labels[..., :, None] == labels[..., None, :]
+        adapted = self.set_to_set(instances, instances, among=among, noise=noise)
         centers = class_means(adapted, labels, task.n_way)
         return cross_entropy(-squared_distances(instances, centers) / self.balance_temperature, labels)
 
 
+class SemiFEAT(FEAT):
+    """FEAT whose prototypes attend to the unlabeled images of the task as well.
+
+    Ye et al., CVPR 2020, arXiv:1812.03664, the transductive form: p'_c has further keys K_j = W_K g(x_j) and values
+    V_j = W_V g(x_j), of each unlabeled x_j. Without unlabeled images it is FEAT.
+
+    Deviations: there the unlabeled images are the queries; here they are the unlabeled set of the episode, and queries do
+    not see each other. The others are those of `FEAT`, whose parameters it has.
+
+    Examples
+    --------
+    >>> import sala
+    >>> parts = {"support": [[0.0, 1.0], [1.0, 0.0]], "labels": [0, 1], "query": [[0.2, 0.9]]}
+    >>> task = sala.make_task(**parts, unlabeled=[[0.1, 0.8], [0.9, 0.2]])
+    >>> sala.build_method("semi-feat", sala.Identity(2)).eval().classify(task).shape
+    torch.Size([1, 2])
+    """
+
+    batched = True
+    trains_on_unlabeled = tests_on_unlabeled = True
+
+    def attended(self, task: Task, prototypes: Tensor) -> Tensor:
+        """Each other and the unlabeled images."""
+        return torch.cat([prototypes, task.unlabeled], -2)
+
+
 class SetToSet(nn.Module):
-    """Self-attention with one head, a linear layer, a skip connection and layer norm."""
+    """Attention with one head, a linear layer, a skip connection and layer norm."""
 
     def __init__(self, dim: int, dropout: float):
         super().__init__()
@@ -112,10 +143,12 @@ class SetToSet(nn.Module):
         for layer in (self.queries, self.keys, self.values, self.out):
             nn.init.xavier_normal_(layer.weight)  # released code
 
-    def forward(self, x: Tensor, *, among: Tensor | None = None, noise: Generator | None = None) -> Tensor:
-        """[..., n, d] -> [..., n, d]; each element attends to those that `among` [..., n, n] says, by default to all."""
-        a = attention(self.queries(x), self.keys(x), scale=x.shape[-1] ** -0.5, among=among)
-        read = dropped(a, ATTENTION_DROPOUT if self.dropout else 0.0, noise) @ self.values(x)
+    def forward(
+        self, x: Tensor, attended: Tensor, *, among: Tensor | None = None, noise: Generator | None = None
+    ) -> Tensor:  # [..., n, d], [..., m, d] -> [..., n, d]
+        """x after it has read what it attends to: all of `attended`, or what `among` [..., n, m] says."""
+        a = attention(self.queries(x), self.keys(attended), scale=x.shape[-1] ** -0.5, among=among)
+        read = dropped(a, ATTENTION_DROPOUT if self.dropout else 0.0, noise) @ self.values(attended)
         adapted: Tensor = self.norm(x + dropped(self.out(read), self.dropout, noise))
         return adapted
 

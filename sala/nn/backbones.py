@@ -3,12 +3,12 @@
 `BACKBONES` maps a name to a function of (channels, image size) that makes a network.
 
 >>> list(BACKBONES)
-['conv4', 'resnet12']
+['conv4', 'resnet12', 'identity']
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 
@@ -18,22 +18,12 @@ from torch import Tensor, nn
 
 from sala.errors import SalaError
 from sala.nn import kernels
+from sala.nn.base import Backbone, Film, Recipe
+from sala.nn.own import GROUP, own_backbone
+from sala.nn.plugins import entry_point_names
+from sala.nn.resnet12 import ResNet12
 
-
-class Backbone(nn.Module):
-    """A network from images to embeddings, and what methods need to know of its shape."""
-
-    out_dim: int
-    out_map: tuple[int, int, int]  # [C, h, w]: the map that was flattened to the embedding, d = C h w
-    image_shape: tuple[int, int, int] | None = None  # [H, W, C] of the images it was built for
-    film_widths: tuple[int, ...] = ()  # channels of each layer that takes a scale and a shift, see `Conv4.forward`
-
-    def unpooled(self) -> Backbone:
-        """The same weights without the last pools, for methods that compare maps; `out_map` is larger where there are any."""
-        return self
-
-
-Film = Sequence[tuple[Tensor, Tensor]]  # for each layer (gamma, beta), [n, channels]: h <- (1 + gamma) h + beta
+__all__ = ["BACKBONES", "Backbone", "Conv4", "Film", "Identity", "ResNet12", "Scaled", "build_backbone"]
 
 
 class Conv4(Backbone):
@@ -120,53 +110,10 @@ def _modulated(x: Tensor, film: tuple[Tensor, Tensor] | None) -> Tensor:
     return (1 + gamma) * x + beta
 
 
-class ResNet12(Backbone):
-    """Four residual blocks of three conv3x3 (64-160-320-640), LeakyReLU 0.1, max-pool, then the global mean: d = 640."""
-
-    def __init__(self, in_channels: int, image_size: int, widths: tuple[int, ...] = (64, 160, 320, 640)):
-        super().__init__()
-        if image_size < 16:
-            raise SalaError(
-                f"ResNet-12 halves the image four times and needs at least 16 x 16 pixels; got {image_size}"
-            )
-        channels = (in_channels, *widths)
-        self.blocks = nn.Sequential(*(ResidualBlock(a, b) for a, b in zip(channels, widths, strict=False)))
-        self.image_size, self.is_averaged = image_size, True
-        self.out_dim = widths[-1]
-        self.out_map = (widths[-1], 1, 1)
-
-    def unpooled(self) -> ResNet12:
-        """Without the global mean: the map of the last block."""
-        network = copy(self)  # shares the blocks
-        side = self.image_size // 16
-        network.is_averaged, network.out_map = False, (self.out_map[0], side, side)
-        network.out_dim = self.out_map[0] * side**2
-        return network
-
-    def forward(self, images: Tensor) -> Tensor:
-        features: Tensor = self.blocks(images)
-        return features.mean((-2, -1)) if self.is_averaged else features.flatten(1)
-
-
-class ResidualBlock(nn.Module):
-    """Three conv3x3 with batch norm beside a 1x1 shortcut, LeakyReLU, max-pool 2x2."""
-
-    def __init__(self, in_channels: int, out_channels: int):
-        super().__init__()
-        layers: list[nn.Module] = []
-        for i in range(3):
-            channels = in_channels if i == 0 else out_channels
-            layers += [nn.Conv2d(channels, out_channels, 3, padding=1, bias=False), nn.BatchNorm2d(out_channels)]
-            layers += [nn.LeakyReLU(0.1)] if i < 2 else []
-        self.main = nn.Sequential(*layers)
-        self.shortcut = nn.Sequential(nn.Conv2d(in_channels, out_channels, 1, bias=False), nn.BatchNorm2d(out_channels))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.max_pool2d(F.leaky_relu(self.main(x) + self.shortcut(x), 0.1), 2)
-
-
 class Identity(Backbone):
     """The backbone of ready-made features: embeddings pass as they are, so that every method runs on any features.
+
+    Images, if it is built for them (`sala.build_backbone("identity", store.image_shape)`), become vectors of their pixels.
 
     Parameters
     ----------
@@ -185,9 +132,10 @@ class Identity(Backbone):
         super().__init__()
         self.out_dim = out_dim
         self.out_map = (out_dim, 1, 1)
+        self.recipe = Recipe("identity", (out_dim,))
 
     def forward(self, features: Tensor) -> Tensor:
-        return features
+        return features if self.image_shape is None else features.flatten(1)
 
 
 class Scaled(Backbone):
@@ -216,18 +164,26 @@ class Scaled(Backbone):
         return embeddings * self.factor
 
 
-BACKBONES: dict[str, Callable[[int, int], Backbone]] = {"conv4": Conv4, "resnet12": ResNet12}
+def _pixels(in_channels: int, image_size: int) -> Identity:
+    return Identity(in_channels * image_size**2)
 
 
-def build_backbone(name: str, image_shape: tuple[int, int, int], *, distance_scale: float | None = None) -> Backbone:
-    """A fresh network for images of one shape, in channels-last memory.
+BACKBONES: dict[str, Callable[[int, int], Backbone]] = {"conv4": Conv4, "resnet12": ResNet12, "identity": _pixels}
+
+
+def build_backbone(
+    name: str | type[nn.Module] | nn.Module, image_shape: tuple[int, ...], *, distance_scale: float | None = None
+) -> Backbone:
+    """A network for images of one shape, in channels-last memory.
 
     Parameters
     ----------
-    name : str
-        A name of `sala.BACKBONES`: "conv4" or "resnet12".
+    name : str, type of Module or Module
+        A name of `sala.BACKBONES`, of an installed plug-in, `path/to/file.py:Class`, or a class. A class of yours is any
+        `torch.nn.Module` that is made by `Class(in_channels, image_size)` and maps images `[n, C, H, W]` to `[n, d]`, or to
+        maps, which are flattened. Or a network that is made already, with its weights.
     image_shape : tuple of int
-        `(H, W, C)`, as `ImageStore.image_shape`.
+        `(H, W, C)`, as `ImageStore.image_shape`; `(d,)` of features, for "identity".
     distance_scale : float, optional
         Squared distances between embeddings are multiplied by this over `out_dim`; by default they are as they are.
 
@@ -239,7 +195,7 @@ def build_backbone(name: str, image_shape: tuple[int, int, int], *, distance_sca
     Raises
     ------
     SalaError
-        If there is no such backbone, or the images are below 16 x 16 pixels.
+        If there is no such backbone, or it does not take such images.
 
     Examples
     --------
@@ -249,11 +205,50 @@ def build_backbone(name: str, image_shape: tuple[int, int, int], *, distance_sca
     torch.Size([2, 64])
     >>> sala.build_backbone("conv4", (84, 84, 3), distance_scale=64).factor  # the root of 64 / 1600
     0.2
+    >>> class Mean(torch.nn.Module):
+    ...     def __init__(self, in_channels, image_size):
+    ...         super().__init__()
+    ...     def forward(self, images):
+    ...         return images.mean((-2, -1))
+    >>> sala.build_backbone(Mean, (28, 28, 3)).out_dim
+    3
+    >>> sala.build_backbone(torch.nn.AvgPool2d(14), (28, 28, 3)).out_dim
+    12
     """
-    if name not in BACKBONES:
-        raise SalaError(f"there is no backbone {name!r}; the backbones are {', '.join(BACKBONES)}")
-    height, _, channels = image_shape
-    backbone = BACKBONES[name](channels, height)
+    if image_shape is None:
+        raise SalaError("features have no image shape; their backbone is sala.Identity(store.width)")
+    if len(image_shape) == 1:
+        if name != "identity":
+            raise SalaError(f"features [n, d] are for the backbone identity; got {name!r}; or build it for images")
+        backbone: Backbone = Identity(image_shape[0])
+    else:
+        height, width, channels = image_shape
+        backbone = _for_images(name, (height, width, channels))
+    backbone = backbone if distance_scale is None else Scaled(backbone, distance_scale)
+    backbone.recipe = None if isinstance(name, nn.Module) else Recipe(name, tuple(image_shape), distance_scale)
+    return backbone
+
+
+def backbone_names() -> list[str]:
+    """Of this package, then of installed ones."""
+    return [*BACKBONES, *entry_point_names(GROUP)]
+
+
+def _for_images(name: str | type[nn.Module] | nn.Module, image_shape: tuple[int, int, int]) -> Backbone:
+    height, width, channels = image_shape
+    if isinstance(name, str) and name in BACKBONES:
+        if height != width:
+            raise SalaError(
+                f"{name} takes square images; got {height} x {width}; resize them, or give a backbone of yours"
+            )
+        backbone = BACKBONES[name](channels, height)
+    elif (found := own_backbone(name, image_shape)) is not None:
+        backbone = found
+    else:
+        known = ", ".join(backbone_names())
+        raise SalaError(
+            f"there is no backbone {name!r}; the backbones are {known}, or give your own as path/to/file.py:Class"
+        )
     backbone.image_shape = image_shape
-    backbone = backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return backbone if distance_scale is None else Scaled(backbone, distance_scale)
+    placed: Backbone = backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return placed

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from sala.data import load_dataset, prepared_stores
-from sala.data.store import ClassEntry, ImageStore, Source, build_store
+from sala.data.build import build_store
+from sala.data.store import ClassEntry, ImageStore, Source
 from sala.errors import SalaError
 
 MakeStore = Callable[..., ImageStore]
@@ -100,7 +101,8 @@ KILLED_BUILD = """
 import sys
 from pathlib import Path
 import numpy as np
-from sala.data.store import ClassEntry, Source, build_store
+from sala.data.build import build_store
+from sala.data.store import ClassEntry, Source
 
 def images():
     for i in range(1000):

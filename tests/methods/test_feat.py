@@ -21,11 +21,11 @@ from tests.helpers.tasks import as_tensor, gradients_agree, images_task, learns_
 LABELS = torch.tensor([0, 1, 2, 0])
 
 
-def adapted(method: FEAT, x: list[list[float]]) -> list[list[float]]:
+def adapted(method: FEAT, x: list[list[float]], attended: list[list[float]] | None = None) -> list[list[float]]:
     parts = method.set_to_set
     layers = (parts.queries, parts.keys, parts.values, parts.out)
     weights = [layer.weight.tolist() for layer in layers]
-    return beyond_reference.set_to_set(x, *weights, parts.out.bias.tolist(), parts.norm.eps)
+    return beyond_reference.set_to_set(x, attended or x, *weights, parts.out.bias.tolist(), parts.norm.eps)
 
 
 def test_prototypes_are_adapted_by_self_attention() -> None:
@@ -34,6 +34,20 @@ def test_prototypes_are_adapted_by_self_attention() -> None:
     prototypes = adapted(method, [reference.class_mean(support, labels, c) for c in range(3)])
     expected = [[value / 3.0 for value in row] for row in reference.logits(query, prototypes)]
     assert_close(method.logits(task), as_tensor(expected))
+
+
+def test_prototypes_attend_to_unlabeled_images_too() -> None:
+    task, method = random_task(shots=(1, 2, 3)), on_features("semi-feat", temperature=3.0)
+    support, labels, unlabeled, query = lists(task)
+    prototypes = [reference.class_mean(support, labels, c) for c in range(3)]
+    scores = reference.logits(query, adapted(method, prototypes, prototypes + unlabeled))
+    assert len(unlabeled) > 0
+    assert_close(method.logits(task), as_tensor([[value / 3.0 for value in row] for row in scores]))
+
+
+def test_without_unlabeled_images_the_semi_supervised_form_is_feat() -> None:
+    task = random_task().without_unlabeled()
+    assert_close(on_features("semi-feat").logits(task), on_features("feat").logits(task))
 
 
 def test_the_contrastive_loss_adapts_each_class_among_itself() -> None:
@@ -58,7 +72,7 @@ def test_the_loss_is_the_cross_entropy_and_the_balanced_contrastive_loss() -> No
 def test_a_set_is_adapted_in_whatever_order() -> None:
     method, x = on_features("feat"), random_task().support
     order = torch.tensor([3, 1, 5, 0, 2, 4])
-    assert_close(method.set_to_set(x[order]), method.set_to_set(x)[order])
+    assert_close(method.set_to_set(x[order], x[order]), method.set_to_set(x, x)[order])
 
 
 def test_without_attention_prototypes_are_only_normalized() -> None:
@@ -78,8 +92,9 @@ def test_attention_among_some_is_attention_over_these_alone() -> None:
     assert (found[:, ~among[0]] == 0).all()
 
 
-def test_gradients_match_finite_differences() -> None:
-    gradients_agree(on_features("feat", d=3, temperature=2.0), random_task(d=3, n_query=2))
+@pytest.mark.parametrize("name", ["feat", "semi-feat"])
+def test_gradients_match_finite_differences(name: str) -> None:
+    gradients_agree(on_features(name, d=3, temperature=2.0), random_task(d=3, n_query=2))
 
 
 def test_dropout_keeps_the_mean_and_nothing_without_noise() -> None:
@@ -117,5 +132,6 @@ def test_options_that_cannot_be_are_refused(option: dict[str, float]) -> None:
         on_features("feat", **option)
 
 
-def test_it_learns_letters(glyphs: ImageStore) -> None:
-    learns_glyphs("feat", glyphs)
+@pytest.mark.parametrize("name", ["feat", pytest.param("semi-feat", marks=pytest.mark.slow)])
+def test_it_learns_letters(name: str, glyphs: ImageStore) -> None:
+    learns_glyphs(name, glyphs)

@@ -18,7 +18,7 @@ from sala.functional import squared_distances
 from sala.methods import build_method
 from sala.methods.kmeans import SoftKMeansCluster
 from sala.methods.masked_kmeans import MaskedSoftKMeans, distance_statistics
-from sala.nn.backbones import Identity, build_backbone
+from sala.nn.backbones import Backbone, build_backbone
 from sala.training.loop import TrainConfig, train
 from tests.helpers import reference
 from tests.helpers.tasks import as_tensor, gradients_agree, lists, on_features, random_task, with_gradients
@@ -91,10 +91,14 @@ class Tens(SoftKMeansCluster):
         return torch.tensor([10.0, 20.0, 0.0])[images[:, 0, 0, 0].long()][:, None]
 
 
+class OneNumber(Backbone):
+    out_dim = 1
+
+
 def test_a_query_that_falls_to_the_distractor_cluster_is_an_error(make_store) -> None:  # type: ignore[no-untyped-def]
     store = make_store({"test": [2, 2]})
     sampler = AtTheOrigin(store, EpisodeShape(n_way=2, n_shot=1, n_query=1, n_unlabeled=0), split="test", seed=0)
-    result = evaluate(Tens(Identity(1)), sampler, 3)
+    result = evaluate(Tens(OneNumber()), sampler, 3)
     assert result.accuracies == (0.5, 0.5, 0.5)
     assert result.diagnostics["accuracy_among_classes"] == 75.0  # 0 is nearer to 10 than to 20
 

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from sala.errors import SalaError
+from sala.methods import build_method
 from sala.nn.backbones import BACKBONES, Conv4, Identity, ResNet12, build_backbone
 
 
@@ -114,3 +115,19 @@ def test_a_distance_scale_is_by_the_width_of_the_unpooled_map() -> None:
     assert scaled.unpooled().out_map == (64, 7, 7)
     assert scaled.unpooled().factor == pytest.approx(1 / 7)
     assert Identity(5).unpooled().out_map == (5, 1, 1)
+
+
+def test_a_network_that_is_made_already_is_a_backbone_with_its_weights() -> None:
+    network = torch.nn.Sequential(torch.nn.Conv2d(3, 2, 3), torch.nn.MaxPool2d(2))
+    backbone, images = build_backbone(network, (8, 10, 3)), torch.rand(2, 3, 8, 10)
+    assert (backbone.out_dim, backbone.out_map) == (24, (2, 3, 4))
+    assert_close(backbone(images), network(images).flatten(1))
+    with pytest.raises(SalaError, match="build_backbone"):
+        build_method("protonet", network)  # type: ignore[arg-type]
+
+
+def test_built_in_networks_take_square_images_and_features_an_identity() -> None:
+    with pytest.raises(SalaError, match="square images; got 28 x 56"):
+        build_backbone("conv4", (28, 56, 1))
+    with pytest.raises(SalaError, match=r"Identity\(store.width\)"):
+        build_backbone("conv4", None)  # type: ignore[arg-type]
