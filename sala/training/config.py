@@ -17,7 +17,7 @@ from sala.episodes.protocol import Budget, EpisodeShape, Protocol
 from sala.errors import SalaError, at_least
 from sala.methods import Method, build_method, method_class, method_options
 from sala.nn.backbones import build_backbone
-from sala.training.loop import TrainConfig
+from sala.training.schedule import TrainConfig
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("auto", "float32", "bfloat16")
@@ -42,7 +42,7 @@ class RunConfig:
     seed : int, default 0
         Of initial weights and training episodes.
     backbone : str, default "conv4"
-        A name of `sala.BACKBONES`.
+        A name of `sala.BACKBONES`, of an installed plug-in, or `path/to/file.py:Class`.
     options : dict, optional
         Keyword arguments of the method.
     root : str, optional
@@ -59,6 +59,11 @@ class RunConfig:
         "auto" is cuda where there is one.
     precision : {"auto", "float32", "bfloat16"}, default "auto"
         Of the backbone; "auto" is bfloat16 on cuda alone.
+    init : str, optional
+        A run folder, or one that `sala.save` wrote: its weights are the initial ones, as far as they have the same names and
+        shapes. The backbone's must all fit.
+    extended : tuple of int, default ()
+        Lengths that the run had before it was extended.
 
     Raises
     ------
@@ -89,8 +94,18 @@ class RunConfig:
     episodes_per_step: int = 1
     device: str = "auto"
     precision: str = "auto"
+    init: str | None = None
+    extended: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        for part, kind, example in (
+            (self.protocol, Protocol, 'PROTOCOLS["glyphs"]'),
+            (self.budget, Budget, "Budget(1_000, validate_every=100, n_validation_episodes=50)"),
+        ):
+            if not isinstance(part, kind):
+                raise SalaError(
+                    f"expected a sala.{kind.__name__}, such as sala.{example}; got {type(part).__name__} {part!r}"
+                )
         if not 0 <= index(self.seed) < 2**64:
             raise SalaError(f"a seed is a number from 0 to 2**64 - 1; got {self.seed}")
         if not 0 <= index(self.threads) <= 1024:
@@ -107,7 +122,7 @@ class RunConfig:
         p = self.protocol
         return TrainConfig(
             self.budget.n_episodes, self.budget.validate_every, p.learning_rate, p.n_halvings, p.weight_decay,
-            self.episodes_per_step,
+            self.episodes_per_step, p.optimizer, p.schedule,
         )  # fmt: skip
 
     @property
@@ -128,7 +143,7 @@ class RunConfig:
             self.protocol.dataset, self.root, image_size=self.image_size, progress=progress, **self.data_options
         )
 
-    def build_method(self, image_shape: tuple[int, int, int], cls: type[Method] | None = None) -> Method:
+    def build_method(self, image_shape: tuple[int, ...], cls: type[Method] | None = None) -> Method:
         """The method on its backbone, untrained, for images of [H, W, C]; `cls` in place of the class that is named."""
         cls = cls or method_class(self.method)
         ways = {"n_way": self.protocol.train.n_way} if "n_way" in method_options(cls) else {}
@@ -151,9 +166,15 @@ class RunConfig:
         for name, kinds in _KINDS.items():
             if not isinstance(content[name], kinds):
                 raise TypeError(f"{name} is {content[name]!r}")
+        if not isinstance(content.get("init"), (str, _NONE)):
+            raise TypeError(f"init is {content['init']!r}")
         if not isinstance(content["protocol"]["dataset"], str) or not content["protocol"]["test"]:
             raise TypeError("the protocol has no dataset or no test setting")
-        parts = {"protocol": Protocol.from_json(content["protocol"]), "budget": Budget(**content["budget"])}
+        parts = {
+            "protocol": Protocol.from_json(content["protocol"]),
+            "budget": Budget(**content["budget"]),
+            "extended": tuple(map(index, content.get("extended", ()))),
+        }
         return cls(**{**content, **parts})
 
 

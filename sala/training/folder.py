@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sala import locks
 from sala.errors import SalaError
-from sala.locks import try_lock
 from sala.training.config import read_config
 
 CHECKPOINTS = ("last.safetensors", "previous.safetensors")  # in the order in which they are tried
@@ -56,13 +56,18 @@ def clear(folder: Path) -> None:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Two trainings must not write into one folder. The lock goes with the process, however it ends."""
-    if os.name == "nt":  # where a folder cannot be opened
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = _opened(folder)
     try:
-        if not try_lock(descriptor):
+        if not locks.try_lock(descriptor):
             raise SalaError(f"another training is writing into {folder}; wait for it, or choose another folder")
         yield
     finally:
         os.close(descriptor)
+
+
+def _opened(folder: Path) -> int:
+    """The folder to lock, or a file beside it where folders cannot be opened (Windows)."""
+    if locks.CAN_OPEN_FOLDERS:
+        return os.open(folder, os.O_RDONLY)
+    folder = folder.resolve()
+    return os.open(folder.with_name(f".{folder.name}.lock"), os.O_RDWR | os.O_CREAT)

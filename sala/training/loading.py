@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import errno
-import json
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from operator import index
 from pathlib import Path
 from typing import Any
 
-from sala.atomic import write_json
+from torch import Tensor, nn
+
 from sala.data import ImageStore
-from sala.data.files import read_text
 from sala.episodes.protocol import EpisodeShape
 from sala.episodes.sampler import EpisodeSampler, fixed_sampler
 from sala.errors import SalaError
 from sala.evaluation.embeddings import Embeddings
-from sala.evaluation.evaluate import evaluate
-from sala.evaluation.results import Result
-from sala.methods import METHODS, Method, method_class, method_options, plugins
+from sala.methods import Method, method_class, method_options, plugins
+from sala.nn import kernels
 from sala.training.checkpoint import load_checkpoint, load_weights
-from sala.training.config import RunConfig, is_shipped, read_config, run_folder
+from sala.training.config import RunConfig, read_config, run_folder
 from sala.training.log import recorded_hash
 
 
-def load(folder: Path | str, *, weights: str = "best", method: type[Method] | str | None = None) -> Method:
+def load(
+    folder: Path | str,
+    *,
+    weights: str = "best",
+    method: type[Method] | str | None = None,
+    backbone: str | None = None,
+) -> Method:
     """The trained method of a run, in evaluation mode.
 
     Parameters
@@ -37,6 +39,8 @@ def load(folder: Path | str, *, weights: str = "best", method: type[Method] | st
         Those of the best validation, or of the last checkpoint.
     method : class or str, optional
         The method again, where it is a file that has not been used on this machine before.
+    backbone : str, optional
+        The backbone again, likewise.
 
     Returns
     -------
@@ -67,7 +71,8 @@ def load(folder: Path | str, *, weights: str = "best", method: type[Method] | st
         raise SalaError(
             f"{folder} has lost its best.safetensors; restore it, or take the last weights with --weights last"
         )
-    cls = _trusted_class(config, method)
+    cls = trusted_class(config.method, method)
+    config = replace(config, backbone=plugins.trusted(config.backbone, backbone, "backbone"))
     _check_options(folder, config, cls)
     built = config.build_method(_image_shape(path, note), cls)
     load_weights(path, built, tensors)
@@ -90,41 +95,30 @@ def _image_shape(path: Path, note: Mapping[str, Any]) -> tuple[int, int, int]:
     return height, width, channels
 
 
-def _trusted_class(config: RunConfig, method: type[Method] | str | None) -> type[Method]:
-    if isinstance(method, str):
-        if plugins.is_file(method):
-            plugins.remember(method)
-        return method_class(method)
-    if method is not None:
-        return method
-    if plugins.is_file(config.method):
-        plugins.check_known(config.method)
-    return method_class(config.method)
+def trusted_class(name: str, again: type[Method] | str | None) -> type[Method]:
+    """The class of a run's or saved method, or the one that the user gives or names again."""
+    return method_class(plugins.trusted(name, again)) if again is None or isinstance(again, str) else again
 
 
-def _check_same_method(folder: Path, config: RunConfig, method: str | None) -> None:
-    """Results are kept as the run's own: a file may have moved or changed, but it is not another method's."""
-    if method and method.rpartition(":")[2] != config.method.rpartition(":")[2]:
-        raise SalaError(f"{folder} is a run of {config.method}, not of {method}; leave out --method")
+@dataclass(frozen=True)
+class Again:
+    """What the user names again of a run: files of one's own that have moved or changed, and where the data is now."""
+
+    method: str | None = None
+    backbone: str | None = None
+    root: Path | None = None
+
+    def check(self, folder: Path, config: RunConfig) -> None:
+        """Results are kept as the run's own: a file may have moved or changed, but it is not another method's."""
+        for kind, own, again in (
+            ("method", config.method, self.method),
+            ("backbone", config.backbone, self.backbone),
+        ):
+            if again and again.rpartition(":")[2] != own.rpartition(":")[2]:
+                raise SalaError(f"{folder} is a run of {own}, not of {again}; leave out --{kind}")
 
 
-def evaluate_run(
-    folder: Path | str,
-    shapes: Mapping[str, EpisodeShape],
-    *,
-    split: str = "test",
-    n_episodes: int = 1_000,
-    weights: str = "best",
-    method: str | None = None,
-    root: Path | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> dict[str, Result]:
-    """The results of a run on the fixed episodes of a split, by name of the shape; they are kept in its folder too.
-
-    Each image is embedded once for all shapes. `root` is where the run's data is now, if it has moved.
-    """
-    opened = open_run(folder, weights=weights, method=method, root=root, progress=progress)
-    return evaluate_opened(opened, shapes, split=split, n_episodes=n_episodes, progress=progress)
+NOTHING = Again()
 
 
 @dataclass(frozen=True)
@@ -137,55 +131,29 @@ class OpenedRun:
     method: str  # what the user calls it
     embeddings: Embeddings
 
-    def sampler(self, shape: EpisodeShape, split: str) -> EpisodeSampler:
-        """Of the fixed episodes of a split."""
-        return fixed_sampler(self.embeddings.store, shape, split, self.config.protocol)
+    def sampler(self, shape: EpisodeShape, split: str, seed: int | None = None) -> EpisodeSampler:
+        """Of the fixed episodes of a split, or of those of another seed."""
+        return fixed_sampler(self.embeddings.store, shape, split, self.config.protocol, seed)
 
 
 def open_run(
     folder: Path | str,
     *,
     weights: str = "best",
-    method: str | None = None,
-    root: Path | None = None,
+    again: Again = NOTHING,
     progress: Callable[[int, int], None] | None = None,
 ) -> OpenedRun:
     """A run and its images, of which none is embedded yet."""
     folder = run_folder(folder)
     config = read_config(folder)
-    _check_same_method(folder, config, method)
-    trained = load(folder, weights=weights, method=method)
-    store = open_data(folder, config, root, progress)
+    again.check(folder, config)
+    trained = load(folder, weights=weights, method=again.method, backbone=again.backbone)
+    store = open_data(folder, config, again.root, progress)
     if store.image_shape != trained.backbone.image_shape:
         raise SalaError(
             f"{folder} was trained on images of {trained.backbone.image_shape}, and {store.name} has {store.image_shape}"
         )
-    return OpenedRun(folder, config, weights, method or config.method, Embeddings(trained, store))
-
-
-def evaluate_opened(
-    run: OpenedRun,
-    shapes: Mapping[str, EpisodeShape],
-    *,
-    split: str = "test",
-    n_episodes: int = 1_000,
-    progress: Callable[[int, int], None] | None = None,
-) -> dict[str, Result]:
-    """The results of the run's own method, by name of the shape, kept in its folder."""
-    trained, samplers = run.embeddings.method, {name: run.sampler(shape, split) for name, shape in shapes.items()}
-    results = {}
-    for name, sampler in samplers.items():
-        trained.selection_share = (
-            sampler.shape.selection_share
-        )  # the test's: with distractors half of the unlabeled images
-        with nullcontext() if run.method in METHODS else plugins.blaming(trained, run.method):
-            results[name] = evaluate(trained, sampler, n_episodes, progress=progress, embeddings=run.embeddings)
-        note = {"weights": run.weights, "method": run.config.method, "data_hash": sampler.store.content_hash}
-        path = result_path(run.folder, sampler.shape, split, n_episodes, run.weights)
-        with suppress(PermissionError):  # someone else's run: it is measured, and not written to
-            if not is_shipped(run.folder):
-                _keep(path, results[name].to_json() | note)
-    return results
+    return OpenedRun(folder, config, weights, again.method or config.method, Embeddings(trained, store))
 
 
 def open_data(
@@ -203,33 +171,17 @@ def open_data(
     return store
 
 
-def stored_result(
-    folder: Path, shape: EpisodeShape, split: str, n_episodes: int, weights: str = "best"
-) -> Result | None:
-    """An earlier evaluation of the run's present weights on these very episodes."""
-    path = result_path(folder, shape, split, n_episodes, weights)
-    trained = folder / f"{weights}.safetensors"
-    if not path.is_file() or not trained.is_file() or path.stat().st_mtime < trained.stat().st_mtime:
-        return None
-    try:
-        result = Result.from_json(json.loads(read_text(path)))
-        is_whole = len(result.accuracies) == n_episodes and all(0 <= share <= 1 for share in result.accuracies)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, SalaError):
-        return None  # damaged, or of another version: it is measured again
-    return result if is_whole and (result.shape, result.split) == (shape, split) else None
+def plain_backbone(method: Method) -> nn.Module:
+    """The network of a method by PyTorch's operations alone, without compiled kernels, so that it can be exported."""
+    return _Unfused(method.backbone)
 
 
-def result_path(folder: Path, shape: EpisodeShape, split: str, n_episodes: int, weights: str) -> Path:
-    s = shape
-    name = f"{split}-N{s.n_way}-K{s.n_shot}-Q{s.n_query}-H{s.n_unlabeled}-C{s.n_distractor}-{n_episodes}-{weights}.json"
-    return folder / "results" / name
+class _Unfused(nn.Module):
+    def __init__(self, backbone: nn.Module):
+        super().__init__()
+        self.backbone = backbone
 
-
-def _keep(path: Path, content: dict[str, Any]) -> None:
-    """A run on a read-only disk is measured all the same."""
-    try:
-        path.parent.mkdir(exist_ok=True)
-        write_json(path, content)
-    except OSError as error:
-        if error.errno != errno.EROFS:
-            raise
+    def forward(self, images: Tensor) -> Tensor:
+        with kernels.unfused():
+            embeddings: Tensor = self.backbone(images)
+        return embeddings

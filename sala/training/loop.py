@@ -2,69 +2,47 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from torch.optim import Adam
+from torch.optim import Optimizer
 
+from sala.episodes.source import Episodes
+from sala.episodes.source import draw as draw_from
 from sala.episodes.task import Episode
 from sala.evaluation.results import Result
 from sala.methods import Method
 from sala.nn.distributed import ALONE, Ranks
+from sala.training.schedule import TrainConfig
+from sala.training.shown import Shown
 from sala.training.step import build_optimizer, gradients, step
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """Length and schedule of a training; the defaults are the protocols'.
-
-    Parameters
-    ----------
-    n_episodes : int, default 20_000
-        Training episodes.
-    validate_every : int, default 500
-        Training episodes from one validation to the next.
-    learning_rate : float, default 1e-3
-        Of Adam, at the beginning.
-    n_halvings : int, default 4
-        How often the learning rate is halved, at equal distances: with 4 at each fifth of the training.
-    weight_decay : float, default 5e-5
-        On the kernels of convolutions, and on nothing else.
-    episodes_per_step : int, default 1
-        Episodes whose gradients are averaged in a step.
-
-    Examples
-    --------
-    >>> import sala
-    >>> schedule = sala.TrainConfig(n_episodes=100)
-    >>> [schedule.learning_rate_at(i) for i in (0, 20, 99)]
-    [0.001, 0.0005, 6.25e-05]
-    """
-
-    n_episodes: int = 20_000
-    validate_every: int = 500
-    learning_rate: float = 1e-3
-    n_halvings: int = 4
-    weight_decay: float = 5e-5
-    episodes_per_step: int = 1
-
-    def learning_rate_at(self, i: int) -> float:
-        """The learning rate of the step that begins with episode i."""
-        return float(self.learning_rate * 0.5 ** ((self.n_halvings + 1) * i // self.n_episodes))
-
-
-class Episodes(Protocol):
-    """Where training episodes come from: an EpisodeSampler, or anything with this one method."""
-
-    def episode(self, i: int, *, with_unlabeled: bool = True) -> Episode: ...
 
 
 @dataclass
 class TrainState:
-    """All that a training needs to go on as if it had never stopped."""
+    """All that a training needs to go on as if it had never stopped.
 
-    optimizers: dict[str, Adam]
+    Parameters
+    ----------
+    optimizers : dict of str to Optimizer
+        By player.
+    episode : int, default 0
+        How many episodes are done.
+    best_accuracy, best_episode : float, int
+        Of the best validation so far.
+    sums, n_summed : dict, int
+        Of losses and notes since the last record, and over how many episodes.
+
+    Examples
+    --------
+    >>> import sala
+    >>> method = sala.build_method("feat", sala.Identity(4))
+    >>> sala.TrainState.fresh(method, sala.TrainConfig(n_episodes=10)).episode
+    0
+    """
+
+    optimizers: dict[str, Optimizer]
     episode: int = 0  # how many are done
     best_accuracy: float = -1.0
     best_episode: int = 0
@@ -73,8 +51,9 @@ class TrainState:
 
     @classmethod
     def fresh(cls, method: Method, config: TrainConfig) -> TrainState:
-        """The state at the beginning."""
-        return cls({player: build_optimizer(method, player, config) for player in method.players})
+        """The state at the beginning. A player without parameters has no optimizer."""
+        movers = [player for player in method.players if method.parameters_of(player)]
+        return cls({player: build_optimizer(method, player, config) for player in movers})
 
     def add(self, means: Mapping[str, float], weight: int) -> None:
         """Count in the means over `weight` episodes."""
@@ -91,7 +70,30 @@ class TrainState:
 
 @dataclass(frozen=True)
 class Record:
-    """One line of the log: what a stretch of training and the validation after it gave."""
+    """One line of the log: what a stretch of training and the validation after it gave.
+
+    Parameters
+    ----------
+    episode : int
+        How many episodes are done.
+    loss : float
+        Mean loss of the first player since the record before.
+    learning_rate : float
+        Of the last step.
+    validation : Result or None
+        None where nothing validates.
+    is_best : bool
+        Whether this is the best validation so far.
+    notes : dict
+        Means of the losses of other players, and of what the method noted.
+
+    Examples
+    --------
+    >>> import sala
+    >>> record = sala.Record(episode=500, loss=1.25, learning_rate=1e-3, validation=None, is_best=False)
+    >>> record.notes
+    {}
+    """
 
     episode: int
     loss: float  # of the first player
@@ -111,6 +113,8 @@ def train(
     on_episode: Callable[[TrainState, float], None] | None = None,
     on_record: Callable[[TrainState, Record], None] | None = None,
     should_stop: Callable[[], bool] = lambda: False,
+    initialize: Callable[[Method], None] | None = None,
+    progress: bool = True,
     ranks: Ranks = ALONE,
 ) -> TrainState:
     """The state after training `method` in place to the last episode, or until `should_stop` says so.
@@ -119,8 +123,8 @@ def train(
     ----------
     method : Method
         Its parameters are moved; see `sala.build_method`.
-    episodes : Episodes
-        Where training episodes come from: an `EpisodeSampler`, or anything with its method `episode`.
+    episodes : EpisodeSampler or object with `episode(i)`
+        Where training episodes come from. An object of your own returns an `Episode` for each number.
     config : TrainConfig, optional
         Length and schedule.
     state : TrainState, optional
@@ -133,6 +137,10 @@ def train(
         Called with the state and a `Record` after each validation.
     should_stop : callable, optional
         Asked before each step.
+    initialize : callable, optional
+        Called with the method once, before the first step: a place for weights from elsewhere.
+    progress : bool, default True
+        Whether loss, validation accuracy and time left are shown on stderr.
     ranks : Ranks, optional
         The processes of the training: each does its share of the `config.episodes_per_step` episodes of a step.
 
@@ -140,6 +148,11 @@ def train(
     -------
     TrainState
         All that `train` needs to go on as if it had never stopped.
+
+    Warns
+    -----
+    UserWarning
+        If the method has no parameters, as ProtoNet on ready-made features: then it is validated, and nothing is trained.
 
     Raises
     ------
@@ -157,31 +170,50 @@ def train(
     """
     config = config or TrainConfig()
     state = state or TrainState.fresh(method, config)
+    told = Shown(config.n_episodes, is_shown=progress and ranks.is_first, on_episode=on_episode, on_record=on_record)
 
     def draw(i: int) -> Episode:
-        return episodes.episode(i, with_unlabeled=method.trains_on_unlabeled).to(method.device)
+        return draw_from(episodes, i, with_unlabeled=method.trains_on_unlabeled).to(method.device)
 
     method.train()
     if state.episode == 0:
         method.prepare(draw(0).task)
-    while state.episode < config.n_episodes and not ranks.any(should_stop()):
-        numbers = range(state.episode, min(state.episode + config.episodes_per_step, config.n_episodes))
-        own = [i for i, _ in ranks.share(numbers, first=state.episode)]
-        weight = 1 / len(numbers) if own else 0.0  # who has no episode goes along with the first, which does not count
-        batch = [(i, draw(i)) for i in own or numbers[:1]]
-        losses = {}
-        for player, optimizer in state.optimizers.items():
-            losses[f"loss_{player}"] = gradients(method, player, batch, weight, config, ranks)
-            step(optimizer, config.learning_rate_at(state.episode))
-        state.add(losses | method.notes, weight=len(numbers))
-        before, state.episode = state.episode, numbers.stop
-        is_due = state.episode // config.validate_every > before // config.validate_every
-        if is_due or state.episode == config.n_episodes:
-            record = _record(method, config, state, validate)
-            if on_record:
-                on_record(state, record)
-        if on_episode:
-            on_episode(state, next(iter(losses.values())))
+        if initialize:
+            initialize(method)
+    with told:
+        if not state.optimizers and state.episode < config.n_episodes:
+            return _without_training(method, config, state, draw(0), validate, told)
+        while state.episode < config.n_episodes and not ranks.any(should_stop()):
+            numbers = range(state.episode, min(state.episode + config.episodes_per_step, config.n_episodes))
+            own = [i for i, _ in ranks.share(numbers, first=state.episode)]
+            weight = 1 / len(numbers) if own else 0.0  # who has no episode goes along with the first, not counted
+            batch = [(i, draw(i)) for i in own or numbers[:1]]
+            losses = {}
+            for player, optimizer in state.optimizers.items():
+                losses[f"loss_{player}"] = gradients(method, player, batch, weight, config, ranks)
+                step(optimizer, config.learning_rate_at(state.episode))
+            state.add(losses | method.notes, weight=len(numbers))
+            before, state.episode = state.episode, numbers.stop
+            is_due = state.episode // config.validate_every > before // config.validate_every
+            if is_due or state.episode == config.n_episodes:
+                told.record(state, _record(method, config, state, validate))
+            told.episode(state, next(iter(losses.values())))
+    return state
+
+
+Validate = Callable[[Method], Result]
+
+
+def _without_training(
+    method: Method, config: TrainConfig, state: TrainState, first: Episode, validate: Validate | None, told: Shown
+) -> TrainState:
+    """The state at the end of a training of no parameters: the method as it is, validated once."""
+    name = f"{type(method).__name__} on {type(method.backbone).__name__}"
+    warnings.warn(f"{name} has no parameters: there is nothing to train, and it is as good as it will be", stacklevel=3)
+    player = method.players[0]
+    state.add({f"loss_{player}": float(method.loss(first.task, first.query_labels, player))}, weight=1)
+    state.episode = config.n_episodes
+    told.record(state, _record(method, config, state, validate))
     return state
 
 

@@ -11,7 +11,7 @@ results/         evaluations, with their per-episode accuracies
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +19,22 @@ from pathlib import Path
 import torch
 
 from sala.atomic import write_json
-from sala.data import ImageStore
-from sala.episodes.sampler import EpisodeSampler, fixed_sampler
+from sala.episodes.fit import FITTED
+from sala.episodes.sampler import EpisodeSampler
 from sala.errors import SalaError
 from sala.evaluation.embeddings import Embeddings
 from sala.evaluation.evaluate import evaluate
 from sala.methods import METHODS, Method, plugins
 from sala.nn.distributed import ALONE, LostOthers, Ranks
+from sala.training.beginning import (
+    begin_with,
+    check_files_known,
+    extended,
+    fitted,
+    fresh_method,
+    named_by_user,
+    samplers_of,
+)
 from sala.training.checkpoint import load_checkpoint, restore
 from sala.training.config import RunConfig, read_config
 from sala.training.folder import CHECKPOINTS, alone, check_free, clear, has_checkpoint
@@ -33,10 +42,17 @@ from sala.training.keeper import Keeper, Watch
 from sala.training.log import RunLog, forget_after, manifest, recorded_hash
 from sala.training.loop import TrainState, train
 
-__all__ = ["Watch", "resume_run", "start_run", "training_sampler"]
+__all__ = ["Watch", "resume_run", "start_run"]
 
 
-def start_run(folder: Path | str, config: RunConfig, watch: Watch | None = None, ranks: Ranks = ALONE) -> TrainState:
+def start_run(
+    folder: Path | str,
+    config: RunConfig,
+    watch: Watch | None = None,
+    ranks: Ranks = ALONE,
+    *,
+    fit: Collection[str] = FITTED,
+) -> TrainState:
     """The state at the end of a training into a new folder.
 
     Parameters
@@ -49,6 +65,9 @@ def start_run(folder: Path | str, config: RunConfig, watch: Watch | None = None,
         Who is told about the training while it goes on, and may stop it.
     ranks : Ranks, optional
         The processes of the training.
+    fit : collection of str, default ("train", "test")
+        Which episodes get fewer queries and unlabeled images where a class is too small for them: those of training, those of
+        validation and test. The watch is told. For others it is an error.
 
     Returns
     -------
@@ -74,12 +93,11 @@ def start_run(folder: Path | str, config: RunConfig, watch: Watch | None = None,
     _check_enough_episodes(config, ranks)
     if ranks.is_first:
         check_free(folder)
-    if plugins.is_file(config.method):
-        plugins.remember(config.method)
-        config = replace(config, method=plugins.absolute(config.method))
+    config = named_by_user(config)
     store = config.open_store(watch.on_data)
+    config = fitted(config, store, watch, fit)
     method = fresh_method(config, store)
-    samplers = _samplers(config, store)  # before anything is written: an impossible request leaves no folder
+    samplers = samplers_of(config, store)  # before anything is written: an impossible request leaves no folder
     state = TrainState.fresh(method, config.train)
     if not ranks.is_first:
         return _train(folder, config, method, samplers, state, watch, ranks)
@@ -106,7 +124,12 @@ def _check_enough_episodes(config: RunConfig, ranks: Ranks) -> None:
 
 
 def resume_run(
-    folder: Path | str, watch: Watch | None = None, ranks: Ranks = ALONE, *, root: Path | None = None
+    folder: Path | str,
+    watch: Watch | None = None,
+    ranks: Ranks = ALONE,
+    *,
+    root: Path | None = None,
+    n_episodes: int | None = None,
 ) -> TrainState:
     """The state at the end of a run that goes on where its last checkpoint is.
 
@@ -116,13 +139,15 @@ def resume_run(
     Parameters
     ----------
     folder : path
-        Of a run that `start_run` began. One that is finished stays as it is.
+        Of a run that `start_run` began. One that is finished stays as it is, unless it is extended.
     watch : Watch, optional
         Who is told about the training while it goes on, and may stop it.
     ranks : Ranks, optional
         The processes of the training.
     root : path, optional
         Where the data is now, if it has moved.
+    n_episodes : int, optional
+        Extends the run to so many training episodes in all. From here on the schedule is that of the longer training.
 
     Returns
     -------
@@ -146,11 +171,10 @@ def resume_run(
     (1, 4)
     """
     folder, watch = Path(folder), watch or Watch()
-    config = read_config(folder)
-    config = config if root is None else replace(config, root=str(root.resolve()))
+    recorded_config = extended(read_config(folder), n_episodes)
+    config = recorded_config if root is None else replace(recorded_config, root=str(root.resolve()))
     _check_enough_episodes(config, ranks)
-    if plugins.is_file(config.method):
-        plugins.check_known(config.method)
+    check_files_known(config)
     if not has_checkpoint(folder):
         watch.on_note(f"{folder} has no checkpoint yet: the training begins anew")
         return start_run(folder, config, watch, ranks)
@@ -163,13 +187,15 @@ def resume_run(
         )
     method = fresh_method(config, store)
     state = TrainState.fresh(method, config.train)
-    samplers = _samplers(config, store)
+    samplers = samplers_of(config, store)
     with alone(folder) if ranks.is_first else nullcontext():
         _restore_newest(folder, method, state, watch)
         watch.on_note(f"going on after episode {state.episode:,} of {config.budget.n_episodes:,}")
         ranks.any(False)  # all have read before the first writes
         if ranks.is_first:
             forget_after(folder / "metrics.jsonl", state.episode)
+            if n_episodes is not None:
+                write_json(folder / "config.json", recorded_config.to_json())
         return _train(folder, config, method, samplers, state, watch, ranks)
 
 
@@ -216,6 +242,8 @@ def _train(
             ),
             on_episode=keeper.on_episode,
             on_record=keeper.on_record,
+            initialize=lambda m: begin_with(config, m, watch),
+            progress=False,
             should_stop=watch.should_stop,
             ranks=ranks,
         )
@@ -232,29 +260,3 @@ def _telling_how_to_go_on(folder: Path) -> Iterator[None]:
             f"{error}. The last checkpoint is good: go on with `sala train --resume {folder}`, with as many processes as you "
             "like"
         ) from None
-
-
-def training_sampler(config: RunConfig, store: ImageStore) -> EpisodeSampler:
-    """The training episodes of a run."""
-    p = config.protocol
-    return EpisodeSampler(
-        store,
-        p.train,
-        split="train",
-        seed=config.seed,
-        labeled_share=p.labeled_share,
-        label_split_seed=p.label_split_seed,
-    )
-
-
-def _samplers(config: RunConfig, store: ImageStore) -> tuple[EpisodeSampler, EpisodeSampler]:
-    p = config.protocol
-    return training_sampler(config, store), fixed_sampler(store, p.validation, "val", p)
-
-
-def fresh_method(config: RunConfig, store: ImageStore) -> Method:
-    """The method with initial weights, on the device of the run."""
-    torch.manual_seed(config.seed)
-    method = config.build_method(store.image_shape)
-    method.mixed_precision = config.mixed_precision
-    return method.to(config.torch_device)

@@ -1,4 +1,4 @@
-"""One step of a training: the gradient of a player's loss over a batch of episodes, and Adam's step along it."""
+"""One step of a training: the gradient of a player's loss over a batch of episodes, and the optimizer's step along it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam
+from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from sala.episodes.task import Episode
 from sala.errors import SalaError
@@ -15,22 +15,26 @@ from sala.methods import Method
 from sala.nn.distributed import ALONE, Ranks
 
 if TYPE_CHECKING:
-    from sala.training.loop import TrainConfig
+    from sala.training.schedule import TrainConfig
+
+SGD_MOMENTUM = 0.9  # Nesterov's
 
 
-def build_optimizer(method: Method, player: str, config: TrainConfig) -> Adam:
-    """Adam, with weight decay on the kernels of convolutions and on nothing else."""
+def build_optimizer(method: Method, player: str, config: TrainConfig) -> Optimizer:
+    """The optimizer of a player's parameters, with weight decay on the kernels of convolutions and on nothing else."""
     kernels: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for parameter in method.parameters_of(player):
         (kernels if parameter.ndim == 4 else others).append(parameter)
-    if not kernels and not others:
-        raise SalaError(
-            f"{type(method).__name__} on {type(method.backbone).__name__} has no parameters: nothing to train"
-        )
-    groups: list[dict[str, Any]] = [{"params": kernels, "weight_decay": config.weight_decay}, {"params": others}]
-    used = [group for group in groups if group["params"]]
-    return Adam(used, lr=config.learning_rate, betas=method.adam_betas(player), fused=True)
+    groups: list[dict[str, Any]] = [
+        {"params": kernels, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    used, rate = [group for group in groups if group["params"]], config.learning_rate
+    if config.optimizer == "sgd":
+        return SGD(used, lr=rate, momentum=SGD_MOMENTUM, nesterov=True, fused=True)
+    kind = AdamW if config.optimizer == "adamw" else Adam
+    return kind(used, lr=rate, betas=method.adam_betas(player), fused=True)
 
 
 def gradients(
@@ -92,7 +96,7 @@ def _check_gradients(moved: list[nn.Parameter], player: str, i: int) -> None:
         )
 
 
-def step(optimizer: Adam, learning_rate: float) -> None:
+def step(optimizer: Optimizer, learning_rate: float) -> None:
     """One step of the optimizer along the gradients that are there."""
     for group in optimizer.param_groups:
         group["lr"] = learning_rate

@@ -15,8 +15,8 @@ from sala.errors import SalaError
 from sala.evaluation.evaluate import evaluate
 from sala.methods import METHODS, build_method
 from sala.nn.backbones import build_backbone
-from sala.training.loading import evaluate_run
 from sala.training.loop import TrainConfig, TrainState, train
+from sala.training.measured import evaluate_run
 from sala.training.run import start_run
 from sala.training.step import build_optimizer, gradients
 from tests.helpers.tasks import GLYPHS, config, slow_but
@@ -49,10 +49,10 @@ def test_a_gradient_that_is_not_finite_stops_before_the_step(
 
 @pytest.mark.parametrize("name", slow_but("protonet"))
 def test_some_hundred_episodes_on_glyphs_beat_chance_by_far(name: str, glyphs: ImageStore) -> None:
-    """Chance is 20 %. tpn is slow at first, and the last bits of sums decide when it starts: 600 episodes have given 40, the
-    others have 55 to 70 after 300."""
+    """Chance is 20 %. tpn and maml are slow at first, and the last bits of sums decide when they start: 600 episodes of tpn
+    have given 40, the others have 55 to 70 after 300."""
     torch.manual_seed(0)
-    n_episodes, wanted = (600, 28) if name == "tpn" else (300, 34)
+    n_episodes, wanted = (600, 28) if name in ("tpn", "maml") else (300, 34)
     method = build_method(name, build_backbone("conv4", glyphs.image_shape))
     sampler = EpisodeSampler(glyphs, GLYPHS.train, split="train", seed=0, labeled_share=GLYPHS.labeled_share)
     train(method, sampler, TrainConfig(n_episodes=n_episodes, validate_every=n_episodes))

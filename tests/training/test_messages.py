@@ -20,9 +20,10 @@ from sala.cli import app as cli
 from sala.errors import SalaError
 from sala.labeling.export import written_whole
 from sala.training.config import read_config
-from sala.training.loading import evaluate_run, load
+from sala.training.loading import load
 from sala.training.log import RunLog
 from sala.training.loop import Record
+from sala.training.measured import evaluate_run
 from sala.training.run import start_run
 from tests.helpers.tasks import config
 
@@ -178,7 +179,7 @@ def test_a_result_on_a_full_disk_is_named(moved: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(SalaError, match=r"results/.*json cannot be written.*make room"):
-        evaluate_run(moved / "run", {"": shape}, n_episodes=2, root=moved / "images")
+        evaluate_run(moved / "run", {"": shape}, n_episodes=3, root=moved / "images")
 
 
 def test_a_method_file_without_logits_is_told_what_to_write(refused: Refused, tmp_path: Path, glyphs: object) -> None:

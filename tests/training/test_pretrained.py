@@ -18,7 +18,7 @@ from sala.encoders import open_encoder
 from sala.errors import SalaError
 from sala.training.checkpoint import load_checkpoint, save_checkpoint
 from sala.training.config import SHIPPED, read_config, run_folder, shipped_runs
-from sala.training.loading import evaluate_run
+from sala.training.measured import evaluate_run
 
 
 def test_they_are_loaded_by_name() -> None:

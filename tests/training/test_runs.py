@@ -19,11 +19,11 @@ from sala import load
 from sala.data import ImageStore
 from sala.episodes.protocol import EpisodeShape
 from sala.errors import SalaError
-from sala.methods import METHODS
+from sala.methods import METHODS, Method
 from sala.training.checkpoint import load_checkpoint, save_checkpoint
 from sala.training.config import read_config
-from sala.training.loading import evaluate_run
 from sala.training.log import read_metrics
+from sala.training.measured import evaluate_run
 from sala.training.run import Watch, resume_run, start_run
 from tests.helpers.tasks import GLYPHS, config, slow_but
 
@@ -58,7 +58,7 @@ def test_every_variant_trains_and_is_measured_with_distractors(
     result = evaluate_run(tmp_path / "run", GLYPHS.with_shape(n_distractor=5).test, n_episodes=3)["large"]
     assert len(result.accuracies) == 3
     assert 0 <= result.accuracy <= 100
-    if METHODS[name].tests_on_unlabeled:
+    if METHODS[name].pseudo_labels is not Method.pseudo_labels:
         assert 0 < result.pseudo_labels["selected"] <= 100
 
 
