@@ -1,11 +1,9 @@
-"""Results as text: sentences and tables for the terminal."""
+"""Results as text: sentences for the terminal."""
 
 from __future__ import annotations
 
-from rich.markup import escape
-from rich.table import Table
-
 from sala.evaluation.results import Result
+from sala.evaluation.seeds import SeedResults
 
 
 def protocol_note(result: Result) -> str:
@@ -30,19 +28,9 @@ def inlier_note(result: Result) -> str:
     return "" if auroc is None else f"inlier score of unlabeled images against distractors: AUROC {auroc:.1f} %"
 
 
-def comparison_table(results: dict[str, Result], methods: dict[str, str]) -> Table:
-    """One row per run; the difference is paired, over the same episodes, against the first row."""
-    base = next(iter(results.values()))
-    table = Table(title=protocol_note(base), title_justify="left", box=None, pad_edge=False)
-    for column in ("run", "method", "accuracy (95 %)", "difference to the first (95 %)"):
-        table.add_column(column, overflow="fold")
-    for run, result in results.items():
-        difference = result.minus(base)
-        is_clear = abs(difference.mean) > difference.ci95
-        text = (
-            "-"
-            if result is base
-            else f"{difference.mean:+.2f} ± {difference.ci95:.2f}" + ("" if is_clear else "  (unclear)")
-        )
-        table.add_row(escape(run), escape(methods[run]), str(result.interval), text)
-    return table
+def accuracy_note(found: SeedResults) -> str:
+    """The accuracy with its interval over episodes; over several seeds also their deviation and t interval."""
+    interval, over_seeds, sd = found.mean_result.interval, found.over_seeds, found.seed_sd
+    if over_seeds is None or over_seeds.ci95 is None or sd is None:
+        return str(interval)
+    return f"{interval} ({over_seeds.n} seeds: sd {sd:.2f}, ± {over_seeds.ci95:.2f})"

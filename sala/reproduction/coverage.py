@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from sala.evaluation.seeds import MIN_SEEDS
 from sala.reproduction.plan import Cell, Run, cells_of
 from sala.reproduction.records import Record, read_record
-from sala.reproduction.seeds import MIN_SEEDS
 
 TABLES = ("table1", "table2", "ablation", "tadam")
 SCALES = ("scale", "scale-distractors")  # a training with distances as printed costs the same

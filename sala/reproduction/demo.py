@@ -21,8 +21,9 @@ from sala.methods import Method
 from sala.templates import plots, render
 from sala.templates.pictures import Picture, data_uri
 from sala.training.config import RunConfig, read_config
-from sala.training.loading import evaluate_run, load
+from sala.training.loading import load
 from sala.training.log import read_metrics
+from sala.training.measured import evaluate_run
 from sala.training.run import Watch, start_run
 
 METHODS = {"protonet": "ProtoNet (labeled images only)", "sala": "SALA (unlabeled images too)"}

@@ -12,8 +12,8 @@ import torch
 from sala.data import ImageStore
 from sala.reproduction.plan import Run
 from sala.reproduction.runner import Job
+from sala.training.beginning import fresh_method, training_sampler
 from sala.training.loop import TrainState, train
-from sala.training.run import fresh_method, training_sampler
 
 OVERHEAD = 1.1  # a tenth for validation and test
 

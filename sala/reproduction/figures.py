@@ -15,13 +15,13 @@ from sala.atomic import write_json
 from sala.episodes.protocol import PROTOCOLS
 from sala.episodes.sampler import fixed_sampler
 from sala.errors import SalaError, writing
+from sala.evaluation.seeds import MIN_SEEDS
 from sala.functional import class_means
 from sala.methods.sala import SALA
 from sala.reproduction import metric, tables
 from sala.reproduction.learning import Panel, panels_of
 from sala.reproduction.plan import Run, cells_of
 from sala.reproduction.published import TABLES
-from sala.reproduction.seeds import MIN_SEEDS
 from sala.templates import plots
 from sala.training.config import read_config
 from sala.training.loading import load, open_data

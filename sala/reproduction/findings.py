@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from sala.episodes.protocol import PROTOCOLS
+from sala.evaluation.seeds import SeedInterval
 from sala.reproduction.published import DATASETS, VARIANTS
-from sala.reproduction.seeds import SeedInterval
 from sala.reproduction.tables import Entry, columns_of
 
 TABLES = ("table1", "table2", "ablation", "scale", "scale-distractors")

@@ -1,4 +1,4 @@
-"""A table as rows of text, Markdown, LaTeX and JSON."""
+"""A table of the reproduction as rows of text, for Markdown and LaTeX, and as JSON."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sala.evaluation.results import Interval
-from sala.reproduction.published import VARIANTS
-from sala.reproduction.seeds import SeedInterval
+from sala.evaluation.formats import Row, Rows, accuracy_text, difference_text
+from sala.reproduction.published import variant_named
 from sala.reproduction.tables import Column, Entry
-
-Row = list[str]
-Rows = list[tuple[Row, set[int]]]  # texts, and the numbers of those that are bold
-ONE_SEED = "†"
-ONE_SEED_NOTE = f"{ONE_SEED} One training: another seed may move it by more than its interval. Shown, not a claim."
 
 
 def rows_of(columns: Sequence[Column]) -> tuple[Row, Rows]:
@@ -29,7 +23,7 @@ def rows_of(columns: Sequence[Column]) -> tuple[Row, Rows]:
     best = [column.best() for column in columns]
     rows: Rows = []
     for variant in variants:
-        texts, bold = [VARIANTS[variant].label], set()
+        texts, bold = [variant_named(variant).label], set()
         for column, winner in zip(columns, best, strict=True):
             if winner == variant:
                 bold.add(len(texts))
@@ -42,28 +36,8 @@ def rows_of(columns: Sequence[Column]) -> tuple[Row, Rows]:
 def _texts(column: Column, variant: str) -> Row:
     entry, base = column.entries.get(variant), column.base(variant)
     published = [published_text(entry)] if column.has_published else []
-    return [accuracy_text(entry), _difference(entry, base), *published]
-
-
-def accuracy_text(entry: Entry | None) -> str:
-    """The accuracy with its intervals over episodes and over seeds."""
-    if entry is None or entry.interval is None or entry.over_seeds is None:
-        return "-"
-    return _both(f"{entry.interval.mean:.2f}", entry.interval, entry.over_seeds)
-
-
-def _difference(entry: Entry | None, base: Entry | None) -> str:
-    if entry is None or base is None:
-        return ""
-    over_episodes, over_seeds = entry.minus(base), entry.minus_over_seeds(base)
-    if over_episodes is None or over_seeds is None:
-        return ""
-    return _both(f"{over_episodes.mean:+.2f}", over_episodes, over_seeds)
-
-
-def _both(mean: str, over_episodes: Interval, over_seeds: SeedInterval) -> str:
-    seeds = ONE_SEED if over_seeds.ci95 is None else f"({over_seeds.n} seeds: ± {over_seeds.ci95:.2f})"
-    return f"{mean} ± {over_episodes.ci95:.2f} {seeds}"
+    difference = "" if entry is None or base is None else difference_text(entry.found, base.found)
+    return [accuracy_text(None if entry is None else entry.found), difference, *published]
 
 
 def published_text(entry: Entry | None) -> str:
@@ -72,37 +46,6 @@ def published_text(entry: Entry | None) -> str:
         return "-"
     gap = f" ({entry.interval.mean - entry.published:+.2f})" if entry.interval is not None else ""
     return f"{entry.published:.2f}{gap}"
-
-
-def has_one_seed(rows: Rows) -> bool:
-    """Whether a row is marked as one training, so that the mark wants a note."""
-    return any(ONE_SEED in text for texts, _ in rows for text in texts)
-
-
-def markdown(header: Row, rows: Rows) -> str:
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    lines += [
-        "| " + " | ".join(f"**{t}**" if i in bold else t for i, t in enumerate(texts)) + " |" for texts, bold in rows
-    ]
-    return "\n".join(lines) + "\n"
-
-
-_TEX = {"±": r"$\pm$", "†": r"$\dagger$", "%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#"}
-
-
-def latex(header: Row, rows: Rows) -> str:
-    """A booktabs table."""
-
-    def escaped(text: str) -> str:
-        return "".join(_TEX.get(c, c) for c in text)
-
-    lines = [r"\begin{tabular}{l" + "r" * (len(header) - 1) + "}", r"\toprule"]
-    lines += [" & ".join(map(escaped, header)) + r" \\", r"\midrule"]
-    for texts, bold in rows:
-        lines.append(
-            " & ".join(rf"\textbf{{{escaped(t)}}}" if i in bold else escaped(t) for i, t in enumerate(texts)) + r" \\"
-        )
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
 def to_json(table: str, columns: Sequence[Column]) -> list[dict[str, Any]]:
@@ -116,7 +59,7 @@ def to_json(table: str, columns: Sequence[Column]) -> list[dict[str, Any]]:
 
 
 def _cell(column: Column, entry: Entry) -> dict[str, Any]:
-    variant = VARIANTS[entry.cell.variant]
+    variant = variant_named(entry.cell.variant)
     return {
         "dataset": column.dataset,
         "shots": column.shots,

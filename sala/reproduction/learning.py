@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sala.evaluation.seeds import MIN_SEEDS, SeedInterval
 from sala.reproduction import tables
 from sala.reproduction.published import BASE
-from sala.reproduction.seeds import MIN_SEEDS, SeedInterval
 
 OURS = "sala"
 PART = 4  # the first and the last quarter of a training are compared

@@ -3,13 +3,14 @@ number."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sala.episodes.protocol import PROTOCOLS, Protocol
 from sala.errors import SalaError
-from sala.methods import METHODS
-from sala.reproduction.published import NAMES, TABLES, VARIANTS
+from sala.methods import method_class
+from sala.reproduction.published import NAMES, TABLES, VARIANTS, is_file, variant_named
 from sala.training.config import RunConfig
 
 # (dataset, budget) -> unlabeled images a class in training, for every variant alike. On photographs the protocol's own 15
@@ -38,13 +39,13 @@ class Cell:
     @property
     def name(self) -> str:
         """The same in every table that shows it."""
-        return f"{self.dataset}-{self.shots}shot-d{self.n_distractor}-{self.variant}"
+        return f"{self.dataset}-{self.shots}shot-d{self.n_distractor}-{variant_named(self.variant).slug}"
 
     @property
     def trained(self) -> Cell:
         """The cell whose run is measured: a method that never looks at unlabeled images is trained once,
         without distractors."""
-        method = METHODS[VARIANTS[self.variant].method]
+        method = method_class(variant_named(self.variant).method)
         looks = method.trains_on_unlabeled or method.tests_on_unlabeled
         return self if looks else replace(self, n_distractor=0)
 
@@ -74,7 +75,7 @@ class Run:
     @property
     def config(self) -> RunConfig:
         """What the training is asked for."""
-        cell, variant = self.cell.trained, VARIANTS[self.cell.variant]
+        cell, variant = self.cell.trained, variant_named(self.cell.variant)
         protocol = protocol_of(cell.dataset, self.budget).with_shape(n_shot=cell.shots, n_distractor=cell.n_distractor)
         scale = None if variant.is_printed_scale else protocol.distance_scale
         protocol = replace(protocol, label_split_seed=self.seed, distance_scale=scale)
@@ -85,9 +86,10 @@ class Run:
     def command(self) -> str:
         """The command for a reader that makes this run, and those of smaller seeds."""
         cell = self.cell
-        tables = (t for t in TABLES.values() if cell.variant in t.variants and cell.n_distractor == t.n_distractor)
+        tables = (t for t in TABLES.values() if t.shows(cell.variant) and cell.n_distractor == t.n_distractor)
         words = (
-            f"sala reproduce {next(tables).name} --dataset {cell.dataset} --shots {cell.shots} --variant {cell.variant}"
+            f"sala reproduce {next(tables).name} --dataset {cell.dataset} --shots {cell.shots} "
+            f"--variant {shlex.quote(cell.variant)}"
         )
         shorter = "" if self.n_episodes is None else f" --episodes {self.n_episodes}"
         return f"{words} --budget {self.budget}{shorter} --seeds {self.seed + 1}"
@@ -96,15 +98,16 @@ class Run:
 def cells_of(
     table: str, datasets: Sequence[str], shots: Sequence[int] = (), variants: Sequence[str] = ()
 ) -> list[Cell]:
-    """The cells of a table on some datasets; `shots` and `variants` leave only those."""
+    """The cells of a table on some datasets; `shots` and `variants` leave only those. A user's method is one more row."""
     spec = TABLES[table]
+    own = [key for key in variants if is_file(key) and spec.shows(key)]
     return [
         Cell(dataset, k, spec.n_distractor, variant, spec.published.get((dataset, k), {}).get(variant))
         for dataset in datasets
         if not spec.compares_scales or PROTOCOLS[dataset].distance_scale is not None
         for k in spec.shots
         if (not shots or k in shots) and (dataset != "omniglot" or k == 1)  # two labeled images a class: no 5 shots
-        for variant in spec.variants
+        for variant in (*spec.variants, *own)
         if not variants or variant in variants
     ]
 
@@ -124,12 +127,20 @@ def wanted_runs(
     return [Run(cell, budget, seed, episodes) for seed in range(seeds) for cell in cells.values()]
 
 
-def check_names(tables: Iterable[str], datasets: Iterable[str], variants: Iterable[str]) -> None:
+def check_names(tables: Sequence[str], datasets: Iterable[str], variants: Sequence[str]) -> None:
     """One sentence for a name that there is not."""
+    own = [name for name in variants if is_file(name)]
+    for name in own:
+        method_class(name)  # says what is wrong with the file
+    if own and not any(TABLES[name].shows(own[0]) for name in tables if name in TABLES) and "all" not in tables:
+        taking = [spec.name for spec in TABLES.values() if spec.shows(own[0])]
+        raise SalaError(
+            f"a method of your own is a row of {', '.join(taking)}; name one of them, got {' '.join(tables)}"
+        )
     for kind, names, known in (
         ("table or figure", tables, NAMES),
         ("dataset", datasets, tuple(PROTOCOLS)),
-        ("variant", variants, tuple(VARIANTS)),
+        ("variant", [name for name in variants if name not in own], (*VARIANTS, "path/to/file.py:Class")),
     ):
         if unknown := [name for name in names if name not in known]:
             raise SalaError(f"there is no {kind} {unknown[0]!r}; there are {', '.join(known)}")

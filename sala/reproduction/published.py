@@ -6,7 +6,9 @@ which measured them under other protocols. With distractors TPN's row is from TP
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 BASE = "soft-kmeans"  # every difference is against this variant
@@ -23,6 +25,13 @@ def is_measured_in(variant: str, setting: str) -> bool:
     return setting not in PUBLISHED_SETTINGS or variant in PUBLISHED_SETTINGS[setting]
 
 
+def is_file(variant: str) -> bool:
+    """Whether it is a user's method, path/to/file.py:Class."""
+    from sala.methods import plugins  # here: it brings PyTorch, and help needs the names below alone
+
+    return plugins.is_file(variant)
+
+
 @dataclass(frozen=True)
 class Variant:
     """A method with options, under the name that the tables give it."""
@@ -32,6 +41,14 @@ class Variant:
     method: str
     options: dict[str, Any] = field(default_factory=dict)
     is_printed_scale: bool = False  # distances as the papers print them, in place of the protocol's scale
+
+    @property
+    def slug(self) -> str:
+        """Its part in names of files; a method from a file has another one when the file changes."""
+        if not is_file(self.key):
+            return self.key
+        path, _, name = self.key.rpartition(":")
+        return f"{name}-{hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8]}"
 
     @property
     def as_printed(self) -> Variant:
@@ -146,6 +163,13 @@ SCALES: Published = {
 }
 
 
+def variant_named(key: str) -> Variant:
+    """A row of the tables, or a user's method from path/to/file.py:Class."""
+    if key in VARIANTS or not is_file(key):
+        return VARIANTS[key]
+    return Variant(key, key.rpartition(":")[2], key)
+
+
 @dataclass(frozen=True)
 class TableSpec:
     """One table or figure of the paper: which variants it shows, and what was published."""
@@ -156,6 +180,10 @@ class TableSpec:
     n_distractor: int
     published: Published
     shots: tuple[int, ...] = (1,)
+
+    def shows(self, variant: str) -> bool:
+        """Whether it has this row, or would take it: a user's method is compared with all systems."""
+        return variant in self.variants or (is_file(variant) and self.variants == SYSTEMS)
 
     @property
     def compares_scales(self) -> bool:

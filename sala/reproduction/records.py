@@ -17,10 +17,10 @@ from sala.errors import SalaError
 from sala.evaluation.results import Result
 from sala.methods import METHODS, Method
 from sala.reproduction.plan import Run
-from sala.reproduction.published import VARIANTS
+from sala.reproduction.published import variant_named
 from sala.training.config import RunConfig, read_config
-from sala.training.loading import evaluate_run, stored_result
 from sala.training.log import read_metrics
+from sala.training.measured import evaluate_run
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Record:
     best_episode: int
 
     def to_json(self) -> dict[str, Any]:
-        cell, variant = self.run.cell, VARIANTS[self.run.cell.variant]
+        cell, variant = self.run.cell, variant_named(self.run.cell.variant)
         return {
             "name": self.run.name,
             "dataset": cell.dataset,
@@ -88,10 +88,7 @@ def record_run(
         raise SalaError(f"{folder} is not finished; `sala train --resume {folder}` goes on with it")
     shapes: dict[str, EpisodeShape] = dict(run.cell.protocol.test)
     n_episodes = config.protocol.n_test_episodes
-    found = {setting: stored_result(folder, shape, "test", n_episodes) for setting, shape in shapes.items()}
-    results = {setting: result for setting, result in found.items() if result is not None}
-    if missing := {setting: shape for setting, shape in shapes.items() if setting not in results}:
-        results |= evaluate_run(folder, missing, n_episodes=n_episodes, root=root, progress=progress)
+    results = evaluate_run(folder, shapes, n_episodes=n_episodes, root=root, progress=progress)
     manifest = json.loads(read_text(folder / "manifest.json"))
     best = max(metrics, key=lambda line: float(line["val_accuracy"]))
     record = Record(run, results, metrics, manifest, run.command, config.budget.n_episodes, int(best["episode"]))

@@ -11,25 +11,28 @@ from typing import Any
 from sala.atomic import write_json
 from sala.episodes.protocol import PROTOCOLS
 from sala.errors import writing
+from sala.evaluation.formats import ONE_SEED_NOTE, has_one_seed, latex, markdown
+from sala.evaluation.seeds import MIN_SEEDS
 from sala.reproduction import findings, formats, tables
 from sala.reproduction.figures import FigureSection, figures_of, maps_of, write_figure
 from sala.reproduction.plan import protocol_of
 from sala.reproduction.published import DATASETS, TABLES, VARIANTS
-from sala.reproduction.seeds import MIN_SEEDS
 from sala.reproduction.tables import Column
 from sala.reproduction.verdicts import verdicts
 from sala.templates import render
 
 TABLE_NAMES = ("table1", "table2", "ablation", "tadam", "scale", "scale-distractors", "beyond")
+OWN = ("table1", "table2")  # where methods of a user are rows
 DEFAULT_BUDGET = "cpu"  # its files have the plain names
 
 
 @dataclass(frozen=True)
 class Published:
-    """The files that were written, and the verdict on SALA against Soft k-Means for each column."""
+    """The files that were written, the verdict on SALA against Soft k-Means for each column, and what has no records."""
 
     files: list[Path]
     sentences: list[str]
+    lacking: list[str]  # names of tables and figures that were asked for
 
 
 @dataclass(frozen=True)
@@ -55,37 +58,63 @@ class TablePart:
     test: str  # the shape of test episodes
 
 
-def publish(out: Path, datasets: Sequence[str], budget: str, n_episodes: int | None = None) -> Published:
-    """Write every table and figure that has records, of every budget, and the page."""
-    files: list[Path] = []
+@dataclass(frozen=True)
+class Wish:
+    """Which tables and figures are written: `names` of them, or everything that is recorded and the page."""
+
+    names: Sequence[str]
+    datasets: Sequence[str]
+    budget: str
+    n_episodes: int | None = None
+    own: Sequence[str] = ()  # methods of a user, path/to/file.py:Class
+
+    @property
+    def is_all(self) -> bool:
+        return "all" in self.names
+
+    def wants(self, name: str) -> bool:
+        """A table or figure; `learning` is one figure with `learning-distractors`."""
+        return self.is_all or any(name in (asked, asked.removesuffix("-distractors")) for asked in self.names)
+
+
+def publish(out: Path, wish: Wish) -> Published:
+    """Write the tables and figures that are wished for and have records; the page is of everything."""
     sections: list[TableSection] = []
     figures: list[FigureSection] = []
-    found = _recorded(out, datasets, budget, n_episodes)
+    files: list[Path] = []
+    found = _recorded(out, wish)
     for one, columns_by_table in found.items():
         for name, columns in columns_by_table.items():
-            sections.append(_section(name, columns, one))
-            files += _write_table(out, name, columns, sections[-1])
-        drawn = figures_of(out, _datasets(columns_by_table), one, n_episodes)
+            if wish.wants(name):
+                sections.append(_section(name, columns, one, wish.n_episodes))
+                files += _write_table(out, name, columns, sections[-1])
+        drawn = [f for f in figures_of(out, _datasets(columns_by_table), one, wish.n_episodes) if wish.wants(f.name)]
         figures += [replace(f, name=_stem(f.name, one), title=_title(f.title, one)) for f in drawn]
-    figures += [maps] if (maps := maps_of(out)) is not None else []
+    figures += [maps] if wish.wants("tsne") and (maps := maps_of(out)) is not None else []
     for figure in figures:
         files += write_figure(out, figure)
-    learned = findings.sentences(out, next(iter(found), budget), n_episodes)
-    protocols = {one: _datasets(columns_by_table) for one, columns_by_table in found.items()}
-    files += [_text(out / "report.html", _page(sections, figures, learned, protocols))]
-    return Published(files, [sentence for section in sections for sentence in section.sentences])
+    if wish.is_all and files:
+        learned = findings.sentences(out, next(iter(found), wish.budget), wish.n_episodes)
+        protocols = {one: _datasets(columns_by_table) for one, columns_by_table in found.items()}
+        files += [_text(out / "report.html", _page(sections, figures, learned, protocols))]
+    written = {path.stem.removesuffix(f"-{wish.budget}") for path in files}
+    lacking = [
+        name for name in wish.names if name != "all" and name.replace("learning-distractors", "learning") not in written
+    ]
+    return Published(files, [sentence for section in sections for sentence in section.sentences], lacking)
 
 
-def _recorded(
-    out: Path, datasets: Sequence[str], budget: str, n_episodes: int | None
-) -> dict[str, dict[str, list[Column]]]:
-    """Budgets that have records, and the tables of each; where a length is asked for, only what is asked for."""
-    asked = {budget: tuple(datasets)}
-    known = asked if n_episodes is not None else {**DATASETS, budget: (*DATASETS[budget], *datasets)}
+def _recorded(out: Path, wish: Wish) -> dict[str, dict[str, list[Column]]]:
+    """Budgets that have records, and the tables of each; of one budget, unless everything is wished for."""
+    is_short = wish.n_episodes is not None
+    asked = {wish.budget: tuple(wish.datasets) if is_short else (*DATASETS[wish.budget], *wish.datasets)}
     found = {}
-    for one, names in known.items():
+    for one, names in ({**DATASETS, **asked} if wish.is_all and not is_short else asked).items():
         unique = list(dict.fromkeys(names))
-        columns = {table: tables.columns_of(table, unique, one, out, n_episodes) for table in TABLE_NAMES}
+        columns = {
+            table: tables.columns_of(table, unique, one, out, wish.n_episodes, wish.own if table in OWN else ())
+            for table in TABLE_NAMES
+        }
         found[one] = {table: some for table, some in columns.items() if some}
     return {one: some for one, some in found.items() if some}
 
@@ -103,7 +132,7 @@ def _title(title: str, budget: str) -> str:
     return title if budget == DEFAULT_BUDGET else f"{title} (budget {budget})"
 
 
-def _section(name: str, columns: Sequence[Column], budget: str) -> TableSection:
+def _section(name: str, columns: Sequence[Column], budget: str, n_episodes: int | None) -> TableSection:
     sentences = verdicts(name, columns) if name in ("table1", "table2") else []
     return TableSection(
         name=_stem(name, budget),
@@ -111,8 +140,8 @@ def _section(name: str, columns: Sequence[Column], budget: str) -> TableSection:
         parts=[_part(column) for column in columns],
         sentences=sentences,
         circumstances=_circumstances(columns),
-        command=f"sala reproduce {name} --budget {budget}",
-        has_one_seed=formats.has_one_seed(formats.rows_of(columns)[1]),
+        command=f"sala reproduce {name} --budget {budget}" + (f" --episodes {n_episodes}" if n_episodes else ""),
+        has_one_seed=has_one_seed(formats.rows_of(columns)[1]),
     )
 
 
@@ -120,8 +149,8 @@ def _write_table(out: Path, name: str, columns: Sequence[Column], section: Table
     header, rows = formats.rows_of(columns)
     return [
         _json(out / f"{section.name}.json", formats.to_json(name, columns)),
-        _text(out / f"{section.name}.md", _markdown(section, formats.markdown(header, rows))),
-        _text(out / f"{section.name}.tex", formats.latex(header, rows)),
+        _text(out / f"{section.name}.md", _markdown(section, markdown(header, rows))),
+        _text(out / f"{section.name}.tex", latex(header, rows)),
     ]
 
 
@@ -157,7 +186,7 @@ def _markdown(section: TableSection, table: str) -> str:
         f"{MIN_SEEDS} common seeds, each interval over seeds excluding zero. 'Published': the SALA paper's number (with "
         "distractors TPN's own), in the test setting that it belongs to, and by how much ours differs.\n\n"
         f"Command: `{section.command}`; the command and circumstances of each run are in {section.name}.json.\n\n"
-        f"{table}" + (f"\n{formats.ONE_SEED_NOTE}\n" if section.has_one_seed else "")
+        f"{table}" + (f"\n{ONE_SEED_NOTE}\n" if section.has_one_seed else "")
     )
 
 
@@ -187,7 +216,7 @@ def _page(
         findings=learned,
         sections=sections,
         figures=figures,
-        one_seed_note=formats.ONE_SEED_NOTE,
+        one_seed_note=ONE_SEED_NOTE,
         min_seeds=MIN_SEEDS,
         protocols=json.dumps(protocols, indent=1),
         variants=list(VARIANTS.values()),

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from sala.evaluation.results import Interval, Result
+from sala.evaluation.seeds import SeedInterval, SeedResults, best_of
 from sala.reproduction.plan import Cell, Run, cells_of
-from sala.reproduction.published import TABLES, VARIANTS, is_measured_in
+from sala.reproduction.published import TABLES, VARIANTS, is_measured_in, variant_named
 from sala.reproduction.records import Record, read_record
-from sala.reproduction.seeds import SeedInterval
 
 MAX_SEEDS = 20  # of one cell that are looked for
 
@@ -38,42 +36,28 @@ class Entry:
         """The published number, in the setting that it belongs to."""
         return self.cell.published if is_measured_in(self.cell.variant, self.setting) else None
 
+    @cached_property
+    def found(self) -> SeedResults:
+        """The results of all seeds, with their intervals and differences."""
+        return SeedResults(self.results())
+
     @property
     def interval(self) -> Interval | None:
-        """Over the test episodes; where there are several seeds, of each episode's mean over them."""
-        return Interval.of(_mean_over([r.accuracies for r in self.results().values()])) if self.records else None
+        return self.found.interval
 
     @property
     def over_seeds(self) -> SeedInterval | None:
-        """The accuracy over seeds."""
-        return SeedInterval.of([result.accuracy for result in self.results().values()]) if self.records else None
+        return self.found.over_seeds
 
     @property
     def seed_sd(self) -> float | None:
-        """Standard deviation over seeds, in percent."""
-        means = [result.accuracy for result in self.results().values()]
-        return float(np.std(means, ddof=1)) if len(means) > 1 else None
+        return self.found.seed_sd
 
     def minus(self, other: Entry) -> Interval | None:
-        """The paired difference over episodes, of the seeds that both have."""
-        pairs = self._pairs(other)
-        return Interval.of(_mean_over([np.subtract(a.accuracies, b.accuracies) for a, b in pairs])) if pairs else None
+        return self.found.minus(other.found)
 
     def minus_over_seeds(self, other: Entry) -> SeedInterval | None:
-        """The paired difference over the seeds that both have: what a claim rests on."""
-        pairs = self._pairs(other)
-        return SeedInterval.of([a.minus(b).mean for a, b in pairs]) if pairs else None
-
-    def _pairs(self, other: Entry) -> list[tuple[Result, Result]]:
-        ours, theirs = self.results(), other.results()
-        pairs = [(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())]
-        for a, b in pairs:
-            a.minus(b)  # refuses other episodes
-        return pairs
-
-
-def _mean_over(lists: Sequence[Any]) -> list[float]:
-    return [float(x) for x in np.mean(np.array(lists, dtype=np.float64), axis=0)]
+        return self.found.minus_over_seeds(other.found)
 
 
 @dataclass(frozen=True)
@@ -97,7 +81,7 @@ class Column:
 
     def base(self, variant: str) -> Entry | None:
         """Soft k-Means with the same treatment of distances; None for itself."""
-        key = VARIANTS[variant].base
+        key = variant_named(variant).base
         return None if key == variant else self.entries.get(key) or self.bases.get(key)
 
     def best(self) -> str | None:
@@ -107,37 +91,39 @@ class Column:
         """
         if any(not entry.records and entry.cell.published is not None for entry in self.entries.values()):
             return None
-        measured = {variant: entry for variant, entry in self.entries.items() if entry.records}
-        if len(measured) < 2:
-            return None
-        first = max(measured, key=lambda variant: (measured[variant].interval or Interval(0, 0)).mean)
-        others = [entry for variant, entry in measured.items() if variant != first]
-        differences = [measured[first].minus_over_seeds(entry) for entry in others]
-        return first if all(d is not None and d.is_better for d in differences) else None
+        return best_of({variant: entry.found for variant, entry in self.entries.items() if entry.records})
 
 
 def columns_of(
-    table: str, datasets: Sequence[str], budget: str, out: Path, n_episodes: int | None = None
+    table: str,
+    datasets: Sequence[str],
+    budget: str,
+    out: Path,
+    n_episodes: int | None = None,
+    own: Sequence[str] = (),
 ) -> list[Column]:
     """What there is of a table: a column for each dataset, shots and setting that has any result.
 
-    A table that compares scales has one where anything was run with distances as printed.
+    A table that compares scales has one where anything was run with distances as printed. `own` are methods of a user.
     """
+    rows = [*TABLES[table].variants, *own]
     found: dict[tuple[str, int, str], dict[str, Entry]] = {}
     bases: dict[tuple[str, int, str], dict[str, Entry]] = {}
-    for cell in cells_of(table, datasets):
+    for cell in cells_of(table, datasets, variants=rows):
         records = _records(cell, budget, out, n_episodes)
         for setting in cell.protocol.test:
             key = (cell.dataset, cell.shots, setting)
             found.setdefault(key, {})[cell.variant] = Entry(cell, setting, records)
     for (dataset, shots, setting), entries in found.items():
-        for variant in {VARIANTS[key].base for key in entries} - entries.keys():
+        for variant in {variant_named(key).base for key in entries} - entries.keys():
             cell = Cell(dataset, shots, TABLES[table].n_distractor, variant)
             entry = Entry(cell, setting, _records(cell, budget, out, n_episodes))
             bases.setdefault((dataset, shots, setting), {})[variant] = entry
     columns = [Column(*key, entries, bases.get(key, {})) for key, entries in found.items()]
-    needed = [key for key in TABLES[table].variants if VARIANTS[key].is_printed_scale] or TABLES[table].variants
-    return [column for column in columns if any(column.entries[key].records for key in needed)]
+    needed = [key for key in TABLES[table].variants if VARIANTS[key].is_printed_scale] or rows
+    return [
+        column for column in columns if any(key in column.entries and column.entries[key].records for key in needed)
+    ]
 
 
 def _records(cell: Cell, budget: str, out: Path, n_episodes: int | None) -> tuple[Record, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sala.evaluation.seeds import SeedInterval
 from sala.reproduction.published import TABLES
-from sala.reproduction.seeds import SeedInterval
 from sala.reproduction.tables import Column, Entry
 
 _WORDS = {

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sala import evaluate as public_evaluate
-from sala.data import ImageStore
+from sala.data import FeatureStore, ImageStore
 from sala.episodes.protocol import EpisodeShape
 from sala.episodes.sampler import EpisodeSampler
 from sala.errors import SalaError
@@ -19,7 +19,7 @@ from sala.evaluation.embeddings import Embeddings
 from sala.evaluation.evaluate import evaluate
 from sala.evaluation.results import Interval, Result
 from sala.methods import METHODS, Method, build_method
-from sala.nn.backbones import build_backbone
+from sala.nn.backbones import Identity, build_backbone
 
 SHAPE = EpisodeShape(n_way=5, n_query=4, n_unlabeled=6, n_distractor=3)
 
@@ -145,3 +145,13 @@ def test_one_episode_has_no_interval() -> None:
     result = Result((0.75,), SHAPE, "test", "these")
     assert str(result.interval) == "75.00 %"
     assert json.loads(json.dumps(result.to_json(), allow_nan=False))["ci95"] is None
+
+
+def test_features_and_images_are_not_taken_for_each_other(glyphs: ImageStore) -> None:
+    features = FeatureStore.from_arrays(np.eye(6)[[0, 1, 0, 1]], [0, 1, 0, 1], split="test")
+    few = EpisodeShape(n_way=2, n_query=1, n_unlabeled=0)
+    for store, width in ((features, 5), (glyphs, 784)):
+        with pytest.raises(SalaError, match="takes features"):
+            evaluate(build_method("protonet", Identity(width)), EpisodeSampler(store, few, split="test", seed=0), 2)
+    pixels = build_method("protonet", build_backbone("identity", glyphs.item_shape))
+    assert len(evaluate(pixels, EpisodeSampler(glyphs, few, split="test", seed=0), 2).accuracies) == 2

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from sala.errors import SalaError
+from sala.evaluation import formats as as_text
+from sala.evaluation.seeds import SeedInterval
 from sala.methods import COMPARED
 from sala.reproduction import formats
 from sala.reproduction.published import DATASETS, PUBLISHED_SETTINGS, VARIANTS, WITH, WITHOUT
 from sala.reproduction.records import Record
-from sala.reproduction.seeds import SeedInterval
 from sala.reproduction.tables import Column, Entry
 from sala.reproduction.verdicts import verdicts
 from tests.helpers.toy_records import column, entry, result, seeds
@@ -74,8 +75,8 @@ def test_bold_is_what_is_better_than_all_others_over_seeds() -> None:
     assert by_name["SALA"][1] == {1}
     assert by_name["SALA"][0][2].startswith("+") and "3 seeds" in by_name["SALA"][0][2]
     assert by_name["Soft k-Means"][0][2] == ""
-    assert formats.markdown(header, rows).count("**") == 2
-    latex = formats.latex(header, rows)
+    assert as_text.markdown(header, rows).count("**") == 2
+    latex = as_text.latex(header, rows)
     assert latex.count(r"\\") == len(rows) + 1
     assert r"\textbf{91.00 $\pm$" in latex
 
@@ -87,9 +88,9 @@ def test_a_row_with_one_seed_is_marked_and_takes_the_bold_from_its_table() -> No
     assert column(sala=seeds(99), soft_kmeans=three, tpn=seeds(80, 81.1, 82)).best() is None  # the best has one
     _, rows = formats.rows_of([with_one])
     texts = {texts[0]: texts[1] for texts, _ in rows}
-    assert formats.ONE_SEED in texts["TPN"] and formats.ONE_SEED not in texts["SALA"]
-    assert formats.has_one_seed(rows)
-    assert not formats.has_one_seed(formats.rows_of([column(sala=three)])[1])
+    assert as_text.ONE_SEED in texts["TPN"] and as_text.ONE_SEED not in texts["SALA"]
+    assert as_text.has_one_seed(rows)
+    assert not as_text.has_one_seed(formats.rows_of([column(sala=three)])[1])
 
 
 def test_nothing_is_bold_while_a_published_row_is_missing() -> None:
