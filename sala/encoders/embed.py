@@ -8,21 +8,20 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sala.data.files import MAX_MEMBER_BYTES, open_regular
-from sala.data.images import decode
 from sala.data.threads import one_thread
-from sala.encoders.base import Encoder, Features, content_hash
+from sala.encoders.base import Encoder, Features, cache_key, content_hash, read_image
 from sala.encoders.cache import FeatureCache
 from sala.encoders.precomputed import ReadyFeatures
+from sala.encoders.sharded import ShardedFeatures
 from sala.encoders.workers import BATCH, batch_size, in_workers, is_thread_safe
 from sala.errors import SalaError
 from sala.text import counted, printable
-
-MIN_SIDE = 8  # pixels of an image's shorter side: letters of 28 and icons of 16 are images, lines and dots are not
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class EmbeddedFiles:
     kept: NDArray[np.int64]  # [n]: features[i] is of file paths[kept[i]]
     skipped: dict[int, str]  # index in paths -> what is wrong with it
     n_cached: int
+    digests: NDArray[np.uint8] | None = None  # [n, 32]: sha256 of the contents, where it is known without reading them
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class _File:
     is_cached: bool = False
     stat: os.stat_result | None = None  # when it was read
     digest: bytes | None = None  # of its content
-    image: NDArray[np.uint8] | None = None
+    image: NDArray[Any] | None = None  # as the encoder takes it
     problem: str | None = None
 
 
@@ -94,9 +94,9 @@ def embed_files(
     >>> embedded.features.shape, embedded.kept.tolist(), list(embedded.skipped)
     ((1, 64), [0], [1])
     """
-    if isinstance(encoder, ReadyFeatures):
+    if isinstance(encoder, ReadyFeatures | ShardedFeatures):
         return _look_up(paths, encoder)
-    store = FeatureCache(encoder.identity) if cache is True else cache or None
+    store = FeatureCache(cache_key(encoder)) if cache is True else cache or None
     try:
         return _embed_all(paths, encoder, store, progress)
     finally:
@@ -221,7 +221,7 @@ def _read(file: _File, encoder: Encoder, store: FeatureCache | None) -> _File:
             if store and file.digest and (known := store.features(file.digest)) is not None:
                 return replace(file, features=known, is_cached=True)
             stream.seek(0)
-            image = decode(stream, where, image_size=encoder.image_size, mode=encoder.mode, min_side=MIN_SIDE)
+            image = read_image(stream, where, encoder)
     except (SalaError, OSError) as error:
         return replace(file, problem=str(error))
     return replace(file, image=image)
@@ -242,12 +242,8 @@ def _with(file: _File, features: NDArray[np.float32], encoder: Encoder) -> _File
     return replace(file, image=None, problem=problem)
 
 
-def _look_up(paths: Sequence[Path | str], encoder: ReadyFeatures) -> EmbeddedFiles:
-    found = {i: row for i, path in enumerate(paths) if (row := encoder.row(Path(path))) is not None}
-    missing = {
-        i: f"{printable(str(path))} is not in the list of {encoder.name}; add it there with its features"
-        for i, path in enumerate(paths)
-        if i not in found
-    }
-    kept = np.array(sorted(found), np.int64)
-    return EmbeddedFiles(encoder.features[[found[i] for i in kept]], kept, missing, len(kept))
+def _look_up(paths: Sequence[Path | str], encoder: ReadyFeatures | ShardedFeatures) -> EmbeddedFiles:
+    rows = encoder.rows(paths)
+    kept = np.flatnonzero(rows >= 0)
+    missing = {i: encoder.missing(Path(paths[i])) for i in np.flatnonzero(rows < 0).tolist()}
+    return EmbeddedFiles(encoder.features_of(rows[kept]), kept, missing, len(kept), encoder.digests(rows[kept]))

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from sala.data.images import resize, to_mode
 from sala.data.threads import one_thread
 from sala.encoders import Encoder, embed_files, open_encoder
-from sala.encoders.base import Features
+from sala.encoders.base import Features, prepared
 from sala.encoders.workers import batch_size, in_workers, is_thread_safe
 from sala.errors import SalaError
 
@@ -147,9 +146,9 @@ def embed_arrays(images: Sequence[NDArray[np.uint8]] | NDArray[np.uint8], encode
         return np.concatenate(list(in_workers(embed, starts)))
 
 
-def _resized(image: Any, encoder: Encoder) -> NDArray[np.uint8]:
+def _resized(image: Any, encoder: Encoder) -> NDArray[Any]:
     array = np.asarray(image)
     array = array[..., 0] if array.ndim == 3 and array.shape[-1] == 1 else array
     if array.dtype != np.uint8 or array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[-1] not in (3, 4)):
         raise SalaError(f"an image must be uint8 [h, w], [h, w, 3] or [h, w, 4]: got {array.dtype} {list(array.shape)}")
-    return resize(to_mode(Image.fromarray(array), encoder.mode), encoder.image_size)
+    return prepared(Image.fromarray(array), encoder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from threading import Lock
 
 import numpy as np
@@ -25,6 +26,7 @@ class LiteEncoder:
     def __init__(self, name: str = "lite0"):
         self.name, self.image_size = name, LITE[name].image_size
         path = lite_weights(name)
+        self.weights = [path]
         self.identity = f"{name}-{file_hash(path)[:16]}"
         # channels last: twice as fast on a CPU
         self._plain = load_lite(name, path).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -49,9 +51,29 @@ class LiteEncoder:
         features: Features = torch.cat([network(part) for part in parts]).numpy()
         return features
 
+    def module(self) -> nn.Module:
+        """The encoder as a module from pixels to features, for `sala export`."""
+        return PixelModule(deepcopy(self._plain).to(memory_format=torch.contiguous_format))
+
     def _input(self, images: Images) -> Tensor:
-        x = (channels_first(images).float() - 127) / 128
-        return x.contiguous(memory_format=torch.channels_last)
+        return scaled(channels_first(images)).contiguous(memory_format=torch.channels_last)
+
+
+class PixelModule(nn.Module):
+    """`[n, size, size, 3]` in bytes to `[n, 1280]`."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        features: Tensor = self.network(scaled(pixels.permute(0, 3, 1, 2)))
+        return features
+
+
+def scaled(pixels: Tensor) -> Tensor:
+    """Bytes as the network was trained on."""
+    return (pixels.float() - 127) / 128
 
 
 @torch.inference_mode()

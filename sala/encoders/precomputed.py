@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sala.data.files import open_regular, read_text, unreadable
 from sala.encoders.base import Features, Images, file_hash
 from sala.errors import SalaError
-from sala.text import counted
+from sala.text import counted, printable
 
 MAX_LIST_BYTES = 1 << 30  # of the paths of ten million images
 
@@ -61,9 +63,23 @@ class ReadyFeatures:
         except (OSError, ValueError, RuntimeError) as error:  # a NUL, a link to itself
             raise SalaError(f"{beside} holds a line that is no path ({error}); write one path a line") from None
 
-    def row(self, path: Path) -> int | None:
-        """The row of a file; None where the list does not name it."""
-        return self._row.get(path.resolve())
+    def rows(self, paths: Sequence[Path | str]) -> NDArray[np.int64]:
+        """The row of each file; -1 where the list does not name it."""
+        return np.fromiter((self._row.get(Path(path).resolve(), -1) for path in paths), np.int64, len(paths))
+
+    @property
+    def n_features(self) -> int:
+        return int(self.features.shape[1])
+
+    def digests(self, rows: NDArray[np.int64]) -> None:
+        """Of the files' contents nothing is known."""
+
+    def features_of(self, rows: NDArray[np.int64]) -> Features:
+        return self.features[rows]
+
+    def missing(self, path: Path) -> str:
+        """What is told of a file without features."""
+        return f"{printable(str(path))} is not in the list of {self.name}; add it there with its features"
 
     def embed(self, images: Images) -> Features:
         raise SalaError(f"{self.name} holds ready-made features and embeds no images; name the files in its list")

@@ -21,8 +21,10 @@ from pathlib import Path
 from sala.encoders.base import Encoder
 from sala.encoders.efficientnet_lite import LITE
 from sala.encoders.exported import TORCHSCRIPT_SUFFIXES, OnnxEncoder, TorchScriptEncoder
+from sala.encoders.hub import PREFIX
 from sala.encoders.lite import LiteEncoder
 from sala.encoders.precomputed import ReadyFeatures
+from sala.encoders.sharded import ShardedFeatures, is_sharded
 from sala.errors import SalaError
 from sala.text import printable
 
@@ -31,6 +33,12 @@ def _open_run(run: Path | str) -> Encoder:
     from sala.encoders.run import RunEncoder  # lazily: only an encoder from a run needs the trainer
 
     return RunEncoder(run)
+
+
+def _open_transformer(which: str) -> Encoder:
+    from sala.encoders.transformer import TransformersEncoder  # lazily: the library takes seconds
+
+    return TransformersEncoder(which)
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,8 @@ def open_encoder(which: str | Path | Encoder = "lite0") -> Encoder:
     ----------
     which : str, Path or Encoder, default "lite0"
         A name of `sala.ENCODERS`; the folder of a trained run; an ONNX (`.onnx`) or TorchScript (`.pt`) file; features that
-        are there already (`.npy`, with the paths of the images in a `.txt` beside it); or an encoder, which is returned.
+        are there already (a folder of `sala embed`, or `.npy` with the paths of the images in a `.txt` beside it);
+        `hf:OWNER/NAME` or `hf:FOLDER`, a vision model of `transformers`; or an encoder, which is returned.
 
     Returns
     -------
@@ -93,6 +102,10 @@ def open_encoder(which: str | Path | Encoder = "lite0") -> Encoder:
     path = Path(which)
     if is_ours(str(which)):
         return ENCODERS[str(which)].open()
+    if str(which).startswith(PREFIX):
+        return _open_transformer(str(which))
+    if is_sharded(path):
+        return ShardedFeatures(path)
     if path.is_dir():
         return _open_run(path)
     if not path.is_file():
@@ -113,5 +126,6 @@ def _missing(path: Path) -> SalaError:
     if path.suffix.lower() in FILES or len(path.parts) > 1:
         return SalaError(f"there is no file or folder {shown} to be an encoder; look at its name and where it is")
     return SalaError(
-        f"there is no encoder {shown}; take {', '.join(ENCODERS)}, a run folder, or a .onnx, .pt or .npy file"
+        f"there is no encoder {shown}; take {', '.join(ENCODERS)}, a run folder, a folder of `sala embed`, a .onnx, .pt or "
+        f".npy file, or {PREFIX}OWNER/NAME for a model of transformers"
     )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from sala.encoders.base import Features, Images, file_hash
 from sala.encoders.exported import channels_first
 from sala.errors import SalaError
 from sala.training.config import read_config, run_folder
-from sala.training.loading import load
+from sala.training.loading import load, plain_backbone
 
 LETTERS = {"omniglot", "glyphs"}  # datasets that are drawn light on dark, whatever their files are
 
@@ -33,7 +35,7 @@ class RunEncoder:
         self.mode = "L" if channels == 1 else "RGB"
         weights = next(path for name in ("best", "last") if (path := folder / f"{name}.safetensors").is_file())
         self.is_of_letters = read_config(folder).protocol.dataset in LETTERS
-        self.name = folder.name
+        self.name, self.weights = folder.name, [weights]
         self.identity = f"run-{file_hash(weights)[:16]}{'-letters' if self.is_of_letters else ''}"
 
     @torch.inference_mode()
@@ -43,3 +45,23 @@ class RunEncoder:
             images = np.where(is_light, 255 - images, images)
         features: Features = self.method.embed_images(channels_first(images)).float().flatten(1).numpy()
         return features
+
+    def module(self) -> nn.Module:
+        """The encoder as a module from pixels to features, for `sala export`."""
+        return PixelModule(plain_backbone(self.method), self.is_of_letters)
+
+
+class PixelModule(nn.Module):
+    """`[n, size, size, channels]` in bytes to `[n, d]`; of letters, an image that is more light than dark is inverted."""
+
+    def __init__(self, backbone: nn.Module, is_of_letters: bool):
+        super().__init__()
+        self.backbone, self.is_of_letters = backbone, is_of_letters
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        x = pixels.permute(0, 3, 1, 2).float()
+        if self.is_of_letters:
+            total, n = pixels.long().sum((1, 2, 3)), math.prod(pixels.shape[1:])
+            x = torch.where((2 * total > 255 * n)[:, None, None, None], 255 - x, x)
+        features: Tensor = self.backbone(x / 255)
+        return features.float().flatten(1)

@@ -17,9 +17,9 @@ from sala.classifier.fit import HeldOut
 from sala.labeling.cells import path_cell, text_cell
 from sala.labeling.folders import OUTLIER_NAME
 from sala.labeling.held_out import held_out_apart
-from sala.labeling.label import LabelingResult
 from sala.labeling.predictions import Ints
 from sala.labeling.project import OUTLIER, UNLABELED
+from sala.labeling.result import LabelingResult
 from sala.labeling.suspects import Suspect, find_suspects, unchecked_classes
 
 POOL_SAMPLE = 500  # unlabeled images beside which examples are classified once more

@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 
 from sala.encoders import EmbeddedFiles, EmbedProgress, Encoder, embed_files
 from sala.encoders.base import Features
+from sala.encoders.hub import PREFIX
+from sala.encoders.manifest import read_manifest
+from sala.encoders.sharded import is_sharded
 from sala.errors import SalaError
-from sala.labeling.duplicates import contradiction, duplicate, first_of_content
+from sala.labeling.duplicates import contradiction, duplicate, first_of_content, first_of_digests
 from sala.labeling.folders import as_text
+from sala.labeling.large_pools import in_memory_or_mapped, is_mapped, rows_of, some_rows
 from sala.labeling.near_duplicates import near_duplicates
 from sala.labeling.project import OUTLIER, UNLABELED, Item, Project
 from sala.text import printable
@@ -30,11 +34,15 @@ class ProjectFeatures:
     features: Features
     encoder: dict[str, str]  # which, name, identity: how a model opens it again
     n_cached: int = 0
+    opened: Encoder | None = None  # the encoder itself, for what is embedded later
 
     @cached_property
     def near_duplicates(self) -> list[list[int]]:
-        """Groups of images of one scene, each content once; found on the first request, and the same for all labels."""
+        """Groups of images of one scene, each content once; found on the first request, and the same for all labels. Of
+        features on disk, those of images that came with a label and of a sample of the others are compared."""
         first = np.unique(self.project.first)
+        if is_mapped(self.features):
+            first = some_rows(first, self.project.given[first] != UNLABELED)
         features = self.features if len(first) == len(self.features) else self.features[first]
         return [first[group].tolist() for group in near_duplicates(features)]
 
@@ -62,11 +70,10 @@ def embed_project(
 
     embedded = embed_files([project.path(int(i)) for i in everything], encoder, progress=report)
     kept, rows = _deduplicate(project, everything, embedded)
-    features = embedded.features if len(rows) == len(embedded.kept) else embedded.features[rows]
+    features = embedded.features if len(rows) == len(embedded.kept) else rows_of(embedded.features, np.array(rows))
     about = {"which": which, "name": encoder.name, "identity": encoder.identity}
-    return ProjectFeatures(
-        kept, np.ascontiguousarray(features, np.float32), about, max(0, embedded.n_cached - n_just_now)
-    )
+    n_cached = max(0, embedded.n_cached - n_just_now)
+    return ProjectFeatures(kept, in_memory_or_mapped(features), about, n_cached, encoder)
 
 
 def _deduplicate(project: Project, indices: NDArray[np.int64], embedded: EmbeddedFiles) -> tuple[Project, list[int]]:
@@ -76,7 +83,8 @@ def _deduplicate(project: Project, indices: NDArray[np.int64], embedded: Embedde
     vouch for itself when the other is held out: it is skipped. Copies in the pool stay, with the label of the others.
     """
     kept = [int(indices[row]) for row in embedded.kept]
-    first = first_of_content([project.path(i) for i in kept])
+    known = embedded.digests
+    first = first_of_content([project.path(i) for i in kept]) if known is None else first_of_digests(known)
     given = _given_by_content(project, kept, first)
     skipped = project.skipped | {project.path(int(indices[row])): why for row, why in embedded.skipped.items()}
     items: list[Item] = []
@@ -158,4 +166,7 @@ def _check_number(project: Project) -> None:
 
 def describe_encoder(which: str) -> str:
     """How to open it again from another folder."""
-    return as_text(Path(which).resolve()) if Path(which).exists() else which
+    if is_sharded(Path(which)):
+        return read_manifest(Path(which)).which  # what made the features embeds later images
+    scheme, named = (PREFIX, which.removeprefix(PREFIX)) if which.startswith(PREFIX) else ("", which)
+    return scheme + as_text(Path(named).resolve()) if Path(named).exists() else which

@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TextIO
 from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
@@ -118,7 +118,7 @@ def _task(row: Row) -> dict[str, object]:
 def local_file(path: Path) -> str:
     """Its address in Label Studio, which serves no path with `..` in it."""
     place = os.path.abspath(path) if ".." in path.parts else path
-    return "/data/local-files/?d=" + quote(os.fsencode(place).lstrip(b"/"))
+    return "/data/local-files/?d=" + quote(os.fsencode(PurePath(place).as_posix()).lstrip(b"/"))
 
 
 def label_studio_config(classes: Sequence[str]) -> str:

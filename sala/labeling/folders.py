@@ -120,7 +120,10 @@ def is_hidden(name: str) -> bool:
 
 def _problem(path: Path, state: os.stat_result, real_root: str) -> str | None:
     """None for an image; PASSED_OVER for what is none; else a sentence."""
-    shown, suffix = printable(str(path)), path.suffix.lower()
+    suffix = path.suffix.lower()
+    if stat.S_ISREG(state.st_mode) and suffix in IMAGE_SUFFIXES and state.st_size:
+        return None  # nearly all of a large pool: nothing more is asked of the disk
+    shown = printable(str(path))
     if stat.S_ISLNK(state.st_mode):
         is_folder = path.is_dir()
         if suffix not in IMAGE_SUFFIXES and not is_folder:

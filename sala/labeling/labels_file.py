@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from sala.data.files import csv_rows
@@ -29,8 +30,12 @@ def labels_and_predictions(path: Path) -> tuple[list[tuple[Path, str]], int]:
     sala wrote, which has a column `source`, only rows that the user gave or confirmed are labels: what was predicted is none.
     A relative path is looked for from the folder of the file, then from the working directory.
     """
-    shown = printable(str(path))
-    rows = csv_rows(path)
+    found, n_predicted = label_rows(csv_rows(path), printable(str(path)))
+    return [(_place(Path(name), path.parent), label) for name, label in found], n_predicted
+
+
+def label_rows(rows: Iterator[tuple[int, list[str]]], shown: str) -> tuple[list[tuple[str, str]], int]:
+    """The same with paths as the rows have them, of a file that errors call `shown`."""
     _, header = next(rows, (1, []))
     if not {"path", "label"} <= set(header):
         raise SalaError(f"{shown} has no columns path and label in its first line; add the line `path,label`")
@@ -62,7 +67,7 @@ def labels_and_predictions(path: Path) -> tuple[list[tuple[Path, str]], int]:
         )
     if not found:
         raise SalaError(f"{shown} has no row with a label; add rows such as `photos/cat1.jpg,cat`")
-    return [(_place(Path(name), path.parent), label) for name, label in found], n_predicted
+    return list(found), n_predicted
 
 
 def _check_row(where: str, name: str, label: str) -> None:

@@ -39,7 +39,9 @@ def _why(before: Predictions, after: Predictions, left: Sequence[int], joined: S
     )
     if 2 * stays > len(left) + len(joined):
         why = (
-            "your labels showed that too few of them are outliers" if new > old else "more images score as outliers now"
+            "your examples and answers vouch for fewer outliers now"
+            if new > old
+            else "more images score as outliers now"
         )
         return f"{why}, so the threshold went from {old:.0%} to {new:.0%}"
     said = Counter(int(c) for c in after.given[(after.given != UNLABELED) & (before.given != after.given)])

@@ -73,8 +73,8 @@ class _Pool:
     """Normalized embeddings of some rows at a time: no second copy of a large pool is made."""
 
     def __init__(self, features: Features):
-        self._features = to_tensor(features)
-        sample = self._features[:: max(1, len(features) // SAMPLE)]
+        self._features = features
+        sample = to_tensor(features[:: max(1, len(features) // SAMPLE)])
         self._center = sample.mean(0)
         deviation = (sample - self._center).square().mean(0).sqrt()
         self._scale = (deviation + 0.1 * deviation.mean()).clamp_min(torch.finfo(torch.float32).tiny)
@@ -83,7 +83,8 @@ class _Pool:
         return len(self._features)
 
     def rows(self, rows: Tensor | slice) -> Tensor:  # -> [m, d]
-        return unit_length((self._features[rows] - self._center) / self._scale)
+        chosen = self._features[rows if isinstance(rows, slice) else rows.numpy()]
+        return unit_length((to_tensor(chosen) - self._center) / self._scale)
 
     def blocks(self) -> Iterator[Tensor]:
         for start in range(0, len(self), ROWS):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sala.classifier.fit import LabelModel
 from sala.encoders import Encoder, embed_files, open_encoder
+from sala.encoders.base import cache_key
 from sala.encoders.cache import FeatureCache
 from sala.encoders.registry import is_ours
 from sala.errors import SalaError
@@ -155,7 +156,7 @@ def _rows(
     on_batch: Callable[[int], None],
 ) -> Iterator[Row]:
     quick = replace(model, config=replace(model.config, n_suggestions=0))
-    store = FeatureCache(encoder.identity) if cache else None
+    store = FeatureCache(cache_key(encoder)) if cache else None
     stream = iter(files)
     try:
         while batch := list(islice(stream, BATCH)):

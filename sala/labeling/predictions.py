@@ -42,6 +42,12 @@ class Row:
         """The probability that the label is right."""
         return self.probability * (1 - self.outlier_probability)
 
+    @property
+    def is_likely_outlier(self) -> bool:
+        """Whether it is rejected, or predicted and more probably an outlier than of its class."""
+        is_predicted = self.verdict in (CONFIDENT, UNCERTAIN)
+        return self.verdict == REJECTED or (is_predicted and self.outlier_probability > self.confidence)
+
     def open(self) -> BinaryIO:
         """The image's file, unless a link leads out of its folder by now."""
         return open_inside(self.path, self.place)
@@ -131,9 +137,16 @@ class Predictions:
         return np.select(kinds, [CONFIRMED, GIVEN, REJECTED], PREDICTED)
 
     @property
+    def outlier_chance(self) -> NDArray[np.float64]:
+        """The claimed probability that each image is an outlier, as one of those that it is placed with: rejected images are
+        chosen so that the share `precision` of them are, whatever each single probability is."""
+        alone = self.outlier_probability.astype(np.float64)
+        return np.where(self.is_rejected, np.maximum(alone, self.thresholds.precision), alone)
+
+    @property
     def chance(self) -> NDArray[np.float64]:
         """The claimed probability that each image is put where it belongs. A given label is right."""
-        chance = np.where(self.is_rejected, self.outlier_probability.astype(np.float64), self.confidence)
+        chance = np.where(self.is_rejected, self.outlier_chance, self.confidence)
         return np.where(self.given == UNLABELED, chance, 1.0)
 
     def expected_accuracy(self, among: NDArray[np.bool_]) -> float:

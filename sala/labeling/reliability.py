@@ -15,7 +15,7 @@ def reliability_bins(held_out: HeldOut, n_bins: int = 5) -> list[tuple[float, fl
     right = is_right(held_out)
     order = np.argsort(p, kind="stable")
     parts = np.array_split(order, max(1, min(n_bins, len(p) // 8))) if len(p) else []
-    return [(float(p[i].mean()), float(right[i].mean()), *_interval(right[i]), len(i)) for i in parts]
+    return [(float(p[i].mean()), float(right[i].mean()), *wilson_interval(right[i]), len(i)) for i in parts]
 
 
 def is_right(held_out: HeldOut) -> NDArray[np.bool_]:
@@ -25,7 +25,8 @@ def is_right(held_out: HeldOut) -> NDArray[np.bool_]:
     return right
 
 
-def _interval(right: NDArray[np.bool_]) -> tuple[float, float]:
+def wilson_interval(right: NDArray[np.bool_]) -> tuple[float, float]:
+    """The 95 % interval of a share."""
     interval = binomtest(int(right.sum()), len(right)).proportion_ci(method="wilson")
     return float(interval.low), float(interval.high)
 

@@ -15,9 +15,9 @@ from sala.labeling.album import BLANK, Album
 from sala.labeling.check import Check, check, given_name, predicted_name
 from sala.labeling.folders import as_text
 from sala.labeling.hints import find_hints
-from sala.labeling.label import LabelingResult
 from sala.labeling.predictions import CONFIDENT, GIVEN, REJECTED, UNCERTAIN, Row
 from sala.labeling.reliability import about, is_right, percent, reliability_bins
+from sala.labeling.result import LabelingResult
 from sala.labeling.selection import MAX_OF_CONFUSION, Selection, select
 from sala.templates import plots, render
 from sala.templates.pictures import Picture
@@ -92,7 +92,7 @@ def _report(result: LabelingResult, found: Check, command: str) -> tuple[str, di
         n_labeled=sum(n_labeled.values()),
         n_known_outliers=result.n_outliers,
         n_of=n_of,
-        expected={kind: about(share) for kind, share in _expected(rows).items()},
+        expected={kind: about(share) for kind, share in _expected(rows, result.thresholds.precision).items()},
         colors=COLORS,
         bar=_bar(n_of, len(rows)),
         outlier_bar=_bar(Counter({REJECTED: n_of[REJECTED]}), longest),
@@ -170,18 +170,21 @@ def _bar(n_of: Counter[str], n: int) -> Shares:
     return [(n_of[kind] / n, color) for kind, color in COLORS.items() if n_of[kind]]
 
 
-def _expected(rows: Sequence[Row]) -> dict[str, float]:
-    """The expected share of images that are what is said of them, by verdict."""
+def _expected(rows: Sequence[Row], precision: float) -> dict[str, float]:
+    """The expected share of images that are what is said of them, by verdict. Images are rejected so that at least the share
+    `precision` of them are outliers."""
     shares: dict[str, list[float]] = {}
     for row in rows:
         shares.setdefault(row.verdict, []).append(
-            row.outlier_probability if row.verdict == REJECTED else row.confidence
+            max(precision, row.outlier_probability) if row.verdict == REJECTED else row.confidence
         )
     return {kind: float(np.mean(values)) for kind, values in shares.items()}
 
 
 def _confidence_lines(row: Row) -> list[str]:
-    """The confidence of a label, and where it is uncertain, what else the image may be."""
+    """What an image most probably is, with its probability, and where it is uncertain, what else it may be."""
+    if row.is_likely_outlier:
+        return _outlier_lines(row)
     lines = [percent(row.confidence)]
     if row.verdict == UNCERTAIN:
         lines += [f"or {printable(row.runner_up)}"] if row.runner_up and row.probability < 0.9 else []
@@ -190,12 +193,15 @@ def _confidence_lines(row: Row) -> list[str]:
 
 
 def _label_lines(row: Row) -> list[str]:
+    if row.is_likely_outlier:
+        return _outlier_lines(row)
     confidence, *others = _confidence_lines(row)
     return [f"{printable(row.label)} {confidence}", *others]
 
 
 def _outlier_lines(row: Row) -> list[str]:
-    return [f"outlier {percent(row.outlier_probability)}", f"or {printable(row.label)}"]
+    doubt = "" if row.verdict == REJECTED else "?"  # as the page has it
+    return [f"outlier{doubt} {percent(row.outlier_probability)}", f"or {printable(row.label)}"]
 
 
 def _given_lines(row: Row, given: str) -> list[str]:

@@ -8,8 +8,8 @@ from itertools import chain
 
 from sala.labeling.check import Check
 from sala.labeling.confusions import Confusion, find_confusions
-from sala.labeling.label import LabelingResult
 from sala.labeling.predictions import REJECTED, Row
+from sala.labeling.result import LabelingResult
 from sala.labeling.suspects import Suspect
 
 MAX_OF_CLASS, MAX_IN_ALL, MAX_SUGGESTIONS = 60, 2_000, 24

@@ -82,7 +82,7 @@ def test_images_that_lie_together_come_together_and_borderline_outliers_first() 
 
 def test_labeled_images_and_those_far_apart_are_in_no_group() -> None:
     given = [0] * 5 + [UNLABELED] * 15
-    x = np.concatenate([np.zeros((10, 10)), 9 * np.eye(10)])
+    x = np.concatenate([np.zeros((10, 10)), 9 * np.random.default_rng(0).standard_normal((10, 10))])
     found = similar_groups(x, predicted([0] * 20, [0.1] * 20, given), np.ones(20, bool), max_spread=0.01)
     assert [sorted(group.images.tolist()) for group in found] == [[5, 6, 7, 8, 9]]
 

@@ -30,7 +30,7 @@ def test_label_writes_a_row_for_each_image_of_the_pool(folders: tuple[Path, Path
     assert all(row["runner_up"] in {"red", "green", "blue"} - {row["label"]} for row in rows)
     assert {row["used_for_refinement"] for row in rows} <= {"true", "false"}
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        "check.csv", "labels.csv", "model.safetensors", "report.html", "skipped.csv"
+        "check.csv", "labels.csv", "model-card.json", "model-card.md", "model.safetensors", "report.html", "skipped.csv"
     ]  # fmt: skip
     assert re.search(r"green +1 +\d+ +\d+", result.stdout) and "labels.csv" in result.stdout
 

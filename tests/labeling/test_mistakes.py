@@ -24,7 +24,7 @@ from sala.labeling.label import label_folder
 from sala.labeling.predictions import Thresholds
 from sala.text import counted
 from sala.training.checkpoint import load_checkpoint, save_checkpoint
-from tests.helpers.painted import RED, MeanColor, folders_painted, invoke, labels, paint, refusal, sala  # noqa: F401  (fixture)
+from tests.helpers.painted import RED, MeanColor, folders_painted, invoke, labels, paint, paint_outliers, refusal, sala  # noqa: F401
 
 COLOR = ("--encoder", "color")
 
@@ -241,9 +241,8 @@ def test_how_many_are_rather_outliers_is_told_where_they_are_not_rejected(
         return Thresholds(precision=0.9, outlier=2.0, confident=0.9)
 
     monkeypatch.setattr("sala.labeling.label.find_thresholds", never)
-    for i in range(3):
-        paint(folders[1] / f"white{i}.png", (250, 250, 250), i)
-    said = sala("label", *folders, "--out", tmp_path / "out", *COLOR).stderr
+    paint_outliers(folders[1], tmp_path / "known")
+    said = sala("label", *folders, "--out", tmp_path / "out", "--outliers", tmp_path / "known", *COLOR).stderr
     rows = labels(tmp_path / "out" / "labels.csv")
     n = sum(float(row["outlier_probability"]) > 0.5 for row in rows)
     assert n >= 3 and f"rejected: {n} " in said

@@ -108,13 +108,13 @@ def test_the_images_of_a_class_are_shown_the_least_confident_first_and_what_else
         ("nearly.png", ["89%", "or green"]),
         ("confident.png", ["> 99%"]),
     ]
-    assert page.shown("class-1") == [("strange.png", ["38%", "outlier 60%"])]  # of the classes it is green
+    assert page.shown("class-1") == [("strange.png", ["outlier? 60%", "or green"])]  # of the classes it is green
     assert page.shown("class-2") == []
 
 
 def test_suggestions_are_in_their_order_with_their_labels(page: Page) -> None:
     assert page.shown("suggestions") == [
-        ("strange.png", ["green 38%", "outlier 60%"]),
+        ("strange.png", ["outlier? 60%", "or green"]),
         ("nearly.png", ["blue 89%", "or green"]),
     ]
 
@@ -125,6 +125,12 @@ def test_rejected_images_are_shown_the_least_probable_outlier_first(page: Page) 
         ("rubbish.png", ["outlier 93%", "or red"]),
     ]
     assert "2 images" in page.text["rejected"] and "90%" in page.text["rejected"]
+
+
+def test_rejected_images_are_expected_to_be_outliers_as_often_as_asked(tmp_path: Path) -> None:
+    rows = [Row(paint(tmp_path / f"{i}.png", RED, i), "red", 0.5, "blue", 0.4, False, "rejected") for i in range(9)]
+    result = labeled(tmp_path, Thresholds(0.9, 0.3, 0.9), rows=lambda: iter(rows), suggestions=[])
+    assert "about 9 in 10" in Page(report(result, NOTHING_FOUND)).text[""]
 
 
 def test_where_nothing_is_rejected_the_most_probable_outlier_is_shown_first(tmp_path: Path) -> None:
@@ -211,7 +217,7 @@ def test_near_duplicates_are_shown_in_groups_and_differing_labels_are_told(tmp_p
     )  # fmt: skip
     page = Page(report(result, Check([], [], [[0, 1], [3, 4]], HELD_OUT)))
     assert [lines for _, lines in page.shown("near-duplicates")][:3] == [
-        ["labeled blue"], ["labeled red"], ["green 38%"]
+        ["labeled blue"], ["labeled red"], ["outlier? 60%"]
     ]  # fmt: skip
     assert page.text["near-duplicates"].count("labels of this group differ") == 1
     assert "4 images in 2 groups" in page.text["near-duplicates"]
