@@ -30,9 +30,10 @@ from sala.web.details import LazyDetails
 from sala.web.downloads import DOWNLOADS, STATE
 from sala.web.groups import LazyGroups
 from sala.web.journal import NotSavedError
-from sala.web.security import Guard, Refusal, Security
+from sala.web.security import UPLOAD, Guard, Refusal, Security
 from sala.web.session import Session
 from sala.web.thumbnails import FULL, THUMB, LazyMap, Pictures
+from sala.web.uploads import take_upload
 
 T = TypeVar("T")
 FOLLOW_SECONDS, FOLLOW_STEP_SECONDS = (
@@ -61,7 +62,8 @@ class Page:
         # Each kind of work has threads of its own, so that no fit and no slow image keeps a correction waiting.
         self._saving, self._fitting, self._mapping, self._decoding = map(CapacityLimiter, (8, 1, 1, 4))
         self.is_ending = False  # who waits for changes is answered then
-        self._downloading = CapacityLimiter(2)  # those that wait for a turn cost no memory, and do not delay the end
+        # Those that wait for a turn cost no memory, and do not delay the end.
+        self._downloading, self._uploading = CapacityLimiter(2), CapacityLimiter(1)
 
     def app(self, guard: Guard) -> Security:
         """Return the ASGI app, behind the access rules."""
@@ -80,9 +82,11 @@ class Page:
             Route("/api/dates", partial(self._get_detail, self.details.dates)),
             Route("/api/groups", partial(self._get_detail, self.groups.describe)),
             Route("/api/check", partial(self._get_detail, self.checks.describe)),
+            Route("/api/turned", partial(self._get_detail, self.checks.turned)),
             Route("/api/suspects", partial(self._get_detail, self.checks.suspects)),
             Route("/api/progress", self._get_progress),
             Route("/api/act", self._post_act, methods=["POST"]),
+            Route(UPLOAD, self._post_upload, methods=["POST"]),
             Route("/thumb/{number}", partial(self._get_picture, THUMB)),
             Route("/image/{number}", partial(self._get_picture, FULL)),
             *(Route(f"/download/{name}", self._get_download) for name in DOWNLOADS),
@@ -123,6 +127,13 @@ class Page:
             raise SalaError("the request is not JSON; reload the page") from None
         version = await in_thread(self._saving, partial(act, self.session, body, self.run_id))
         return Response(to_json({"saved": version}), media_type=JSON)
+
+    async def _post_upload(self, request: Request) -> Response:
+        """Answer once the labels of a file are on disk, with what was taken."""
+        async with self._uploading:
+            content = await request.body()
+            taken = await to_thread.run_sync(take_upload, self.session, content)
+        return Response(to_json(taken), media_type=JSON)
 
     async def _get_picture(self, side: int, request: Request) -> Response:
         number = request.path_params["number"]

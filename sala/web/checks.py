@@ -1,4 +1,4 @@
-"""What to check at the newest version of a session: suspect labels, near-duplicates, tiny and blurred images."""
+"""What to check at the newest version of a session: suspect labels, near-duplicates, tiny, blurred and turned images."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from sala.labeling.hints import SIDE, Measure, find_hints, measure
 from sala.labeling.label import LabelingResult
 from sala.labeling.predictions import Row
 from sala.labeling.project import OUTLIER
+from sala.labeling.turned import Turns
 from sala.web.session import Session
 from sala.web.snapshot import Snapshot
 
-MAX_MEASURED = 400  # images: examples first, then uncertain ones
+MAX_MEASURED = 600  # images: examples first, then those that are not confident
 
 
 class Checks:
@@ -27,6 +28,7 @@ class Checks:
     def __init__(self, session: Session):
         self._session, self._lock = session, threading.Lock()
         self._measured: dict[int, Measure | None] = {}
+        self._turns = Turns(session.images)
         self._of = -1  # the version that `_check` is of
         self._check: Check | None = None
 
@@ -37,8 +39,19 @@ class Checks:
             found = self._checked(shown)
             if found is None or shown.result is None:
                 return nothing(shown.version)
-            hints = {"hints": self._hints(shown.result)}
+            hints = {
+                "hints": self._hints(shown.result),
+                "measured": len(self._measured),
+                "can_turn": self._turns.is_possible,
+            }
             return nothing(shown.version) | to_json(found, shown.result, shown.names) | hints
+
+    def turned(self) -> dict[str, Any]:
+        """Return hints on images that look turned; it takes seconds, since turned images are embedded."""
+        with self._lock:
+            shown = self._session.snapshot()
+            hints = {} if shown.result is None else self._turns.find(shown.result)
+            return {"version": shown.version, "hints": hints}
 
     def suspects(self) -> dict[str, Any]:
         """Return the images whose label is suspect, the most suspicious first."""
@@ -58,8 +71,8 @@ class Checks:
 
     def _hints(self, result: LabelingResult) -> dict[int, str]:
         said = result.predictions
-        uncertain = said.is_uncertain.nonzero()[0]
-        images = [*result.labeled.tolist(), *uncertain[said.confidence[uncertain].argsort()].tolist()]
+        others = (said.is_uncertain | said.is_rejected).nonzero()[0]
+        images = [*result.labeled.tolist(), *others[said.confidence[others].argsort()].tolist()]
         for row in islice(result.rows_of(images[:MAX_MEASURED]), MAX_MEASURED):
             if row.index not in self._measured:
                 self._measured[row.index] = _measure(row)
@@ -67,7 +80,15 @@ class Checks:
 
 
 def nothing(version: int) -> dict[str, Any]:
-    return {"version": version, "suspects": [], "unchecked": [], "near_duplicates": [], "hints": {}}
+    return {
+        "version": version,
+        "suspects": [],
+        "unchecked": [],
+        "near_duplicates": [],
+        "hints": {},
+        "measured": 0,
+        "can_turn": False,
+    }
 
 
 def to_json(found: Check, result: LabelingResult, names: Sequence[str]) -> dict[str, Any]:

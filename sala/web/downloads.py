@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from sala.classifier.fit import LabelModel
 from sala.labeling.archive import zip_blocks
+from sala.labeling.card import HELD_OUT, card_of, card_text, measured
 from sala.labeling.export import export, label_studio_config
 from sala.labeling.predictions import Row
 from sala.labeling.report import report
@@ -37,11 +40,22 @@ def to_zip(session: Session) -> Iterator[bytes]:
 
 def to_model(session: Session) -> Iterator[bytes]:
     """The model of the labels as they stand, for `sala predict`."""
-    return iter([session.result().model.to_bytes()])
+    return iter([_model(session).to_bytes()])
+
+
+def to_model_card(session: Session) -> Iterator[bytes]:
+    """What the model is, what was measured of it, and its limits."""
+    return iter([card_text(card_of(_model(session))).encode("utf-8", "backslashreplace")])
+
+
+def _model(session: Session) -> LabelModel:
+    """With what held-out examples say of it."""
+    result = session.result()
+    return replace(result.model, note={**result.model.note, HELD_OUT: measured(result.held_out)})
 
 
 def to_report(session: Session) -> Iterator[bytes]:
-    return iter([report(session.result()).encode("utf-8", "backslashreplace")])
+    return iter([report(session.result(), command=session.command).encode("utf-8", "backslashreplace")])
 
 
 def _export(session: Session, form: str) -> Iterator[bytes]:
@@ -78,6 +92,7 @@ DOWNLOADS: dict[str, tuple[Callable[[Session], Iterable[bytes]], str]] = {  # by
     "coco.json": (to_coco, "application/json"),
     "sorted.zip": (to_zip, "application/zip"),
     "model.safetensors": (to_model, "application/octet-stream"),
+    "model-card.md": (to_model_card, "text/markdown; charset=utf-8"),
     "report.html": (to_report, "text/html; charset=utf-8"),
     STATE: (to_state, "application/jsonl"),
 }

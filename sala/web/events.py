@@ -3,6 +3,7 @@
     {"kind": "sala-labels", "format": 2}                                                   the first line
     {"do": "label", "items": ["pool/a.jpg"], "to": "folder/owl", "checked": 1, "agreed": 0}
     {"do": "labels", "parts": [{"items": ["pool/a.jpg"], "to": "folder/owl"}, ...], "checked": 1, "agreed": 0}
+    {"do": "import", "add": ["owl"], "parts": [{"items": ["pool/a.jpg"], "to": "added/0"}, ...]}   labels of a file
     {"do": "add", "name": "owl"}
     {"do": "rename", "class": "added/0", "name": "barn owl"}
     {"do": "merge", "class": "added/0", "into": "folder/owl"}
@@ -13,9 +14,9 @@
     {"do": "audit", "seed": 4711, "n": 20}                                                 20 images are to be drawn
     {"do": "answer", "items": ["pool/a.jpg"], "to": "folder/owl", "seen": [["outlier", 9100, 9100]], "verdict": "rejected"}
 
-A class is `folder/NAME`, of a class folder or a labels file, or `added/K` for the class of the K-th `add` in force. A label
-may also be `outlier` or `clear`. An image is `pool/PATH`, `labeled/PATH` or `outliers/PATH`. A label, or a part of several,
-may tell what was `seen` of each image then: what it was predicted to be, how probable that was, and how probable an outlier,
+A class is `folder/NAME`, of a class folder or a labels file, or `added/K` for the K-th class that was added and is in force.
+A label may also be `outlier` or `clear`. An image is `pool/PATH`, `labeled/PATH` or `outliers/PATH`. A label, or a part of
+several, may tell what was `seen` of each image then: its prediction, how probable that was, and how probable an outlier,
 in 1/10,000; null where nothing was predicted. An answer is the label of an image that an audit has
 drawn. Each line is one change: one `undo` takes it back, one `redo` makes it again.
 """
@@ -153,9 +154,18 @@ def are_classes(value: Any) -> bool:
     return is_list and len(set(value)) == len(value)
 
 
+def are_names(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= MAX_CLASSES and all(map(is_name, value))
+
+
+def names_added(event: Event) -> list[str]:
+    """Return the names of the classes that an event adds."""
+    return [event["name"]] if event["do"] == "add" else event.get("add", [])
+
+
 def parts_of(event: Event) -> list[Event]:
-    """Return each part of a `label`, `labels` or `answer`: its images, their label, and what was seen of them."""
-    if event["do"] == "labels":
+    """Return each part of a `label`, `labels`, `import` or `answer`: its images, their label, and what was seen of them."""
+    if event["do"] in ("labels", "import"):
         parts: list[Event] = event["parts"]
         return parts
     return [event] if event["do"] in ("label", "answer") else []
@@ -168,6 +178,7 @@ def n_items(event: Event) -> int:
 FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
     "label": {"items": are_keys, "to": is_target, "checked": is_count, "agreed": is_count, "seen": are_seen},
     "labels": {"parts": are_parts, "checked": is_count, "agreed": is_count},
+    "import": {"add": are_names, "parts": are_parts},
     "audit": {"seed": is_seed, "n": is_size},
     "answer": {"items": are_keys, "to": is_target, "seen": are_seen, "verdict": is_verdict},
     "add": {"name": is_name},

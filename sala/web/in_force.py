@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sala.web.events import MAX_CLASSES, MAX_EVENTS, Event, parts_of
+from sala.web.events import MAX_CLASSES, MAX_EVENTS, Event, names_added, parts_of
 
 
 @dataclass
@@ -23,7 +23,7 @@ class InForce:
         if event["do"] == "undo":
             self.versions.pop()
             self.undone.append(self.events.pop())
-            self.n_added -= self.undone[-1]["do"] == "add"
+            self.n_added -= len(names_added(self.undone[-1]))
             return
         if event["do"] == "redo":
             event = self.undone.pop()
@@ -31,7 +31,7 @@ class InForce:
             self.undone.clear()
         self.events.append(event)
         self.versions.append(version)
-        self.n_added += event["do"] == "add"
+        self.n_added += len(names_added(event))
 
     def check(self, event: Event) -> None:
         what = event["do"]
@@ -39,13 +39,14 @@ class InForce:
             raise ValueError("there is nothing to undo")
         if what == "redo" and not self.undone:
             raise ValueError("there is nothing to redo")
-        if what == "add" and self.n_added >= MAX_CLASSES:
+        n_added = self.n_added + len(names_added(event))
+        if n_added > MAX_CLASSES:
             raise ValueError(f"there are at most {MAX_CLASSES} classes")
         if what != "undo" and len(self.events) >= MAX_EVENTS:
             raise ValueError(f"there are at most {MAX_EVENTS:,} changes")
         for name in named_classes(event):
             kind, _, number = name.partition("/")
-            if kind == "added" and int(number) >= self.n_added:
+            if kind == "added" and int(number) >= n_added:
                 raise ValueError("it names a class that was not added before")
 
 

@@ -213,7 +213,9 @@ def _opened(path: Path) -> int:
     """Open a regular file of bounded size. Devices and pipes are refused, not waited for."""
     if os.path.exists(path):
         _check_kind(os.stat(path), path)
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+    for name in ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY"):  # as far as the system has them; O_BINARY: no \r is put in
+        flags |= getattr(os, name, 0)
     fd = os.open(path, flags, 0o600)
     try:
         _check_kind(os.fstat(fd), path)

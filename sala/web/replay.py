@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sala.labeling.project import OUTLIER, UNLABELED, Project
-from sala.web.events import Event, parts_of
+from sala.web.events import Event, names_added, parts_of
 
 CLEAR = -3  # in place of a class: the label that the image came with
 Ints = NDArray[np.int64]
@@ -109,16 +109,16 @@ class Replay:
         return self._index.get(key)
 
     def _apply(self, state: State, event: Event) -> None:
+        for name in names_added(event):
+            state.shown.append(len(state.every))
+            state.goes_to.append(len(state.every))
+            state.every.append(name)
         parts = parts_of(event)
         if parts:
             state.n_checked += event.get("checked", 0)  # answers of an audit are counted apart
             state.n_agreed += event.get("agreed", 0)
             for part in parts:
                 self._apply_label(state, part["items"], self._place(part["to"]))
-        elif event["do"] == "add":
-            state.shown.append(len(state.every))
-            state.goes_to.append(len(state.every))
-            state.every.append(event["name"])
         elif event["do"] == "order":
             numbers = [self._place(name) for name in event["classes"]]
             first = [c for c in numbers if c in state.shown]

@@ -1,9 +1,10 @@
 """Access rules of the page, checked before any route. A request is refused if
 
 - its `Host` is not this server: a foreign site whose name points here (DNS rebinding);
-- it is a change whose `Origin` is not this page or whose body is not JSON: a foreign site in the same browser (CSRF);
+- it is a change whose `Origin` is not this page or whose body is not JSON, or of an upload not bytes: a foreign site in the
+  same browser (CSRF), which may send neither;
 - it comes without the token of the printed address, where the server listens beyond loopback;
-- it is a change with a body of more than a mebibyte, or of unknown length.
+- it is a change with a body of more than a mebibyte, an upload of more than 32, or either of unknown length.
 
 Every answer, also one that refuses or reports an error, carries `HEADERS`.
 """
@@ -25,7 +26,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MAX_BODY = 1 << 20  # bytes
+UPLOAD = "/api/upload"
+MAX_BODY, MAX_UPLOAD = 1 << 20, 32 << 20  # bytes
 EVERYWHERE = ("0.0.0.0", "::")
 HEADERS = {
     "Cache-Control": "no-store",  # a route may say otherwise
@@ -68,7 +70,7 @@ class Security:
             query = scope["query_string"].decode("latin-1")
             by_address = guard.needs_cookie(headers.get("cookie", ""), query)
             if method == "POST":
-                check_change(headers)
+                check_change(headers, is_upload=scope["path"] == UPLOAD)
         except Refusal as refusal:
             return refusal.answer()
         if by_address and method in ("GET", "HEAD") and scope["path"] == "/":
@@ -146,17 +148,18 @@ class Guard:
         return cookie is not None and hmac.compare_digest(cookie.value.encode(), str(self.token).encode())
 
 
-def check_change(headers: Headers) -> None:
-    """Raise Refusal unless this page sent the request, as JSON of a known and bounded length."""
+def check_change(headers: Headers, *, is_upload: bool = False) -> None:
+    """Raise Refusal unless this page sent the request, as JSON, or as the bytes of a file, of a known and bounded length."""
+    kind, most = ("application/octet-stream", MAX_UPLOAD) if is_upload else ("application/json", MAX_BODY)
     if headers.getlist("origin") != [f"http://{headers.get('host')}"]:
         raise Refusal(HTTPStatus.FORBIDDEN, "Only the page itself makes changes.")
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "A change must be JSON.")
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != kind:
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"A change must be {kind}.")
     length = headers.get("content-length", "")
     if not (length.isascii() and length.isdigit()) or "transfer-encoding" in headers:
         raise Refusal(HTTPStatus.LENGTH_REQUIRED, "A change needs a Content-Length.")
-    if len(length) > 9 or int(length) > MAX_BODY:
-        raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A change has at most {MAX_BODY} bytes.")
+    if len(length) > 9 or int(length) > most:
+        raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A change has at most {most} bytes.")
 
 
 def is_address(name: str) -> bool:

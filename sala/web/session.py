@@ -15,17 +15,26 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from sala.errors import SalaError
 from sala.labeling.embedding import ProjectFeatures
-from sala.labeling.folders import checked_class
 from sala.labeling.label import LabelingResult
 from sala.labeling.project import OUTLIER, UNLABELED
 from sala.web.audits import Audit, AuditResult, audit_result, read_answers, read_audit
-from sala.web.events import MAX_AUDIT, MAX_CLASSES, MAX_NAME, WHOLE, Event, encoded, is_name, parsed
+from sala.web.events import (
+    MAX_AUDIT,
+    MAX_CLASSES,
+    WHOLE,
+    Event,
+    encoded,
+    n_items,
+    names_added,
+    parsed,
+)
+from sala.web.imports import checked_name, import_event
 from sala.web.journal import Journal
 from sala.web.progress import Progress
 from sala.web.replay import CLEAR, Replay
@@ -42,6 +51,7 @@ class Session:
         self.history: list[dict[str, float]] = []  # of this process: what each fit said of the pool
         self.progress = Progress()  # of this process: what moved, and how fast
         self.journal = journal
+        self.command = ""  # opens the page on the same folders, for who reads the report
         self._replay = Replay(self.project)
         self._change, self._fit = threading.RLock(), threading.Lock()
         self._fitter = ThreadPoolExecutor(1)  # one thread for all fits: the C library keeps what each thread has freed
@@ -96,6 +106,14 @@ class Session:
             return self._record(
                 {"do": "label", **named[0], **counts} if len(named) == 1 else {"do": "labels", "parts": named, **counts}
             )
+
+    def take_labels(self, labels: Mapping[int, str]) -> tuple[int, int, list[str]]:
+        """Give images the classes of these names, which are added where they are new, in one change that judges no prediction.
+        Return the version, how many images have another label now, and the names of the classes that were added."""
+        with self._change:
+            event = import_event(labels, self._state, self._replay, self.project)
+            n_taken = n_items(event)
+            return (self._record(event) if n_taken else self._version), n_taken, names_added(event)
 
     def begin_audit(self, n: int, *, anew: bool = False) -> int:
         """Have chance draw images of the pool until n have an answer; `anew` begins another audit, with another seed."""
@@ -255,15 +273,3 @@ class Session:
     def _summary(self, shown: Snapshot) -> dict[str, float]:
         n_rejected = int(shown.is_rejected.sum())
         return {"version": shown.version, "estimate": round(shown.estimated_accuracy, 5), "n_rejected": n_rejected}
-
-
-def checked_name(name: str, others: Sequence[str]) -> str:
-    """A class's name, which will be a folder's: one line, no slash, and no other class has it."""
-    name = checked_class(" ".join(name.split()))
-    if not is_name(name):
-        raise SalaError(
-            f"a class's name has 1 to {MAX_NAME} characters, no slash and no dot in front; got {name[:90]!r}"
-        )
-    if name.casefold() in {other.casefold() for other in others}:
-        raise SalaError(f"there is a class {name!r} already; choose another name")
-    return name

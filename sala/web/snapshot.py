@@ -48,7 +48,7 @@ class Snapshot(Version, Predictions):
     def seen(self, items: Sequence[int], *, as_placed: bool = False) -> list[Seen | None]:
         """What is predicted of each image, as the page shows it or as downloads have it; None where nothing is."""
         said = self.placed() if as_placed else self.most_probable()
-        chance = np.where(said == OUTLIER, self.outlier_probability, self.confidence)
+        chance = np.where(said == OUTLIER, self.outlier_chance, self.confidence)
         outlier = self.outlier_probability
         return [
             Seen(int(said[i]), float(chance[i]), float(outlier[i])) if said[i] != UNLABELED else None for i in items

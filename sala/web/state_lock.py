@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sala.cache import cache_folder
@@ -13,7 +13,10 @@ from sala.errors import SalaError
 from sala.locks import CAN_LOCK, is_same_file, try_lock
 from sala.text import printable
 
-# A state has two locks, both of the kernel (flock), which a killed process cannot leave behind.
+CAN_REMOVE_OPEN_FILES = os.name != "nt"
+FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+# A state has two locks, both of the system (sala/locks.py), which a killed process cannot leave behind.
 #
 # - On the state's own file (`lock_file`): whoever opens the same file is refused, by whatever path, link or machine.
 #   It says nothing once the file is deleted or replaced: the next server would make, and lock, another file.
@@ -36,9 +39,18 @@ def hold_path(path: Path) -> Iterator[None]:
     finally:
         if found is not None:
             fd, place = found
-            if is_same_file(place, fd):
-                os.unlink(place)
-            os.close(fd)
+            _give_back(place, fd)
+
+
+def _give_back(place: Path, fd: int) -> None:
+    """Remove a lock file that is ours, and close it: in the other order where no open file can be removed (Windows)."""
+    is_ours = is_same_file(place, fd)
+    if is_ours and CAN_REMOVE_OPEN_FILES:
+        os.unlink(place)
+    os.close(fd)
+    if is_ours and not CAN_REMOVE_OPEN_FILES:
+        with suppress(OSError):  # another server has opened it by now, and keeps it
+            os.unlink(place)
 
 
 def lock_file(fd: int, path: Path) -> None:
@@ -65,7 +77,7 @@ def _held(path: Path) -> tuple[int, Path] | None:
             if place.parent != Path(real).parent:
                 place.parent.mkdir(parents=True, exist_ok=True)
             while True:
-                fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+                fd = os.open(place, FLAGS, 0o600)
                 if _is_locked(fd, place, path):
                     return fd, place
         except OSError:  # it cannot be written or locked there

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sala.labeling import label as pipeline
+from sala.labeling import label
 from sala.labeling.project import OUTLIER
 from sala.web.server import PageServer
 from sala.web.session import Session
@@ -86,14 +86,14 @@ def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_first_part(port:
 @pytest.fixture
 def held_fit(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
     """Events of every fit: it has begun; it may end."""
-    begun, may_end, fit = threading.Event(), threading.Event(), pipeline.fit_pool
+    begun, may_end, fit = threading.Event(), threading.Event(), label.fit_rows
 
     def held(*arrays: Any, **options: Any) -> Any:
         begun.set()
         may_end.wait()
         return fit(*arrays, **options)
 
-    monkeypatch.setattr(pipeline, "fit_pool", held)
+    monkeypatch.setattr(label, "fit_rows", held)
     return begun, may_end
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sala.web.session import OUTLIER, Session
+from sala.web.session import OUTLIER, UNLABELED, Session
 from tests.helpers.open_page import browser_opened, opened, settled  # noqa: F401  (fixture)
 from tests.helpers.pages import row_of
 
@@ -36,6 +36,27 @@ def test_images_are_drawn_checked_and_told_of(browser: Any, folders: tuple[Path,
         page.wait_for_function("() => /–/.test(document.querySelector('#audited').textContent)")
         page.click("#audit-button")
         assert "since" in page.inner_text("#audit-stale")
+
+
+def test_an_answer_is_taken_back_and_its_image_asked_for_again(browser: Any, folders: tuple[Path, Path]) -> None:
+    with opened(browser, folders) as page:
+        session: Session = page.session
+        page.wait_for_function("() => /–/.test(document.querySelector('#estimate').textContent)")
+        page.click("#audit-button")
+        page.click("#audit-go")
+        page.wait_for_selector("#audit[open]")
+        drawn, asked = session.audit().upcoming[0], page.inner_text("#audit .asked p")
+        page.keyboard.press("1")
+        page.click("#audit .undo-this")
+        settled(page, 3)
+        page.wait_for_function("() => !document.querySelector('#audit').classList.contains('waiting')")
+        assert session.snapshot().given[drawn] == UNLABELED and session.audit().n_drawn == 0
+        page.keyboard.press("1")
+        page.wait_for_function("() => document.querySelector('#audit-count').textContent === '2 of 20'")
+        assert session.snapshot().given[drawn] == 0
+        page.keyboard.press("Control+z")
+        page.wait_for_function("() => document.querySelector('#audit-count').textContent === '1 of 20'")
+        assert session.snapshot().given[drawn] == UNLABELED and page.inner_text("#audit .asked p") == asked
 
 
 def test_a_goal_is_kept_and_answered(browser: Any, folders: tuple[Path, Path]) -> None:

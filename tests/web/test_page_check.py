@@ -50,7 +50,9 @@ def test_a_class_with_one_example_is_named_and_without_examples_nothing_is_found
 
 def test_the_server_tells_what_to_check(port: int) -> None:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/check") as answer:
-        assert set(json.loads(answer.read())) == {"version", "suspects", "unchecked", "near_duplicates", "hints"}
+        found = json.loads(answer.read())
+    assert set(found) == {"version", "suspects", "unchecked", "near_duplicates", "hints", "measured", "can_turn"}
+    assert found["measured"] > 0
 
 
 @pytest.mark.slow
@@ -67,16 +69,47 @@ def test_a_suspect_is_shown_compared_and_corrected(browser: Any, wrong: tuple[Pa
         settled(page, 1)
         session = page.session
         assert session.snapshot().given[row_of(session, "blue/wrong.png")] == session.snapshot().names.index("red")
+        assert page.locator("#check .done img").get_attribute("alt") == "blue/wrong.png"
+        page.keyboard.press("Control+z")
+        settled(page, 2)
+        assert session.snapshot().given[row_of(session, "blue/wrong.png")] == session.snapshot().names.index("blue")
+        assert page.locator("#check .done").count() == 0
 
 
 @pytest.mark.slow
-def test_all_pictures_zoom_at_once_and_keys_stay_in_the_dialog(browser: Any, folders: tuple[Path, Path]) -> None:
+def test_a_correction_in_the_dialog_is_told_there_with_an_undo(browser: Any, wrong: tuple[Path, Path]) -> None:
+    with opened(browser, wrong) as page:
+        page.get_by_role("button", name="Check labels").click()
+        page.locator("#check figure").first.get_by_role("button", name="Label as red").click()
+        page.locator("#check .undo-this").click()  # the rest of the page is inert
+        settled(page, 2)
+        assert page.session.n_events == 0
+
+
+@pytest.mark.slow
+def test_a_key_and_a_button_label_what_is_compared(browser: Any, folders: tuple[Path, Path]) -> None:
+    with opened(browser, folders) as page:
+        session: Session = page.session
+        red4 = row_of(session, "red-4.png")
+        tile(page, "red-4.png").click()
+        page.keyboard.press("c")
+        page.keyboard.press("1")
+        settled(page, 1)
+        assert session.snapshot().given[red4] == 0 and not page.locator("#compare").is_visible()
+        tile(page, "red-4.png").dblclick()
+        page.click("#viewer-compare")
+        page.locator("#compare").get_by_role("button", name="Label as red").click()
+        settled(page, 2)
+        assert session.snapshot().given[red4] == 1
+
+
+@pytest.mark.slow
+def test_all_pictures_zoom_at_once(browser: Any, folders: tuple[Path, Path]) -> None:
     with opened(browser, folders) as page:
         tile(page, "red-4.png").click()
         page.keyboard.press("c")
         assert page.get_by_role("dialog", name="The image beside examples").is_visible()
         page.keyboard.press("+")
-        page.keyboard.press("1")  # no label is given
         scales = page.locator("#compare img").evaluate_all(
             "all => all.map((one) => new DOMMatrix(getComputedStyle(one).transform).a)"
         )

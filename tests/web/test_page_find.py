@@ -91,3 +91,47 @@ def test_a_loop_on_the_map_selects_what_is_inside(browser: Any, folders: tuple[P
         settled(page, 1)
         assert (page.session.snapshot().given == 1).sum() >= n
         assert page.session.n_events == 1
+
+
+def test_the_map_is_walked_and_labeled_by_keys_alone(browser: Any, folders: tuple[Path, Path]) -> None:
+    with opened(browser, folders, view="#map") as page:
+        page.wait_for_selector("#map-wait", state="hidden")
+        page.focus("#points")
+        page.keyboard.press("ArrowRight")
+        first = page.inner_text("#bar-text")
+        assert page.locator("#peek").is_visible() and "1 image" in page.inner_text("#assign-text")
+        for key in ("Shift+ArrowRight", "Shift+ArrowLeft", "Shift+ArrowUp", "Shift+ArrowDown"):
+            page.keyboard.press(key)
+        n = int(page.inner_text("#assign-text").split()[1])
+        assert n > 1 and page.session.n_events == 0
+        page.keyboard.press("2")
+        settled(page, 1)
+        given = page.session.snapshot().given
+        assert (given[4:] == 1).sum() == n and given[row_of(page.session, first)] == 1
+
+
+def test_a_loop_is_drawn_by_keys_alone(browser: Any, folders: tuple[Path, Path]) -> None:
+    with opened(browser, folders, view="#map") as page:
+        page.wait_for_selector("#map-wait", state="hidden")
+        page.focus("#lasso")
+        page.keyboard.press("Enter")
+        for key in ["Shift+ArrowLeft"] * 40 + ["Shift+ArrowUp"] * 40:  # to the corner
+            page.keyboard.press(key)
+        page.keyboard.press("Enter")
+        for key in ["Shift+ArrowRight"] * 40 + ["Shift+ArrowDown"] * 40 + ["Shift+ArrowLeft"] * 40:
+            page.keyboard.press(key)
+        assert not page.locator("#bar").is_visible()
+        page.keyboard.press("Enter")
+        assert int(page.inner_text("#assign-text").split()[1]) > 25
+        page.keyboard.press("Escape")
+        assert page.get_attribute("#lasso", "aria-pressed") == "false" and page.session.n_events == 0
+
+
+def test_several_images_and_all_of_a_view_are_selected_by_the_mouse_alone(page: Any) -> None:
+    tile(page, "red-4.png").click()
+    page.click("#more")
+    tile(page, "red-5.png").click()
+    assert "2 images" in page.inner_text("#assign-text")
+    page.click("#select-all")
+    n_pool = sum(item.root == "pool" for item in page.session.project.items)
+    assert f"{n_pool} images" in page.inner_text("#assign-text") and page.session.n_events == 0

@@ -25,7 +25,7 @@ def test_possible_outliers_are_listed_first_and_counted(page: Any, monkeypatch: 
     probability = page.session.snapshot().outlier_probability
     of_possible = [round(float(probability[row_of(page.session, name)]), 4) for name in names[:-1]]
     assert of_possible == sorted(of_possible)  # the borderline first
-    assert [text.split(" ")[0] for text in page.locator("h3 small").all_inner_texts()] == ["9", "1"]
+    assert [text.split(" ")[0] for text in page.locator(".heading small").all_inner_texts()] == ["9", "1"]
     assert page.inner_text('[data-view="outliers"] small') == "10"
     assert page.inner_text(f'.class[data-class="{OUTLIER}"] .count') == "10"
 
@@ -38,7 +38,7 @@ def test_enter_confirms_a_possible_outlier_and_the_next_is_in_sight(page: Any, m
     page.reload()
     page.wait_for_selector("body[data-ready]")
     page.click('[data-view="outliers"]')
-    assert [text.split(" ")[0] for text in page.locator("h3 small").all_inner_texts()] == ["9", "1", "1"]
+    assert [text.split(" ")[0] for text in page.locator(".heading small").all_inner_texts()] == ["9", "1", "1"]
     assert page.locator(".tile").last.get_attribute("id") == "image0"
     perhaps = page.locator(".tile:not(.given)").first
     assert perhaps.locator("b").inner_text() == "Outlier?"

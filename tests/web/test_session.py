@@ -12,6 +12,7 @@ import pytest
 from sala.classifier.fit import fit_pool
 from sala.errors import SalaError
 from sala.labeling.label import label_folder
+from sala.labeling.large_pools import fit_rows
 from sala.web.layout import pool_map
 from sala.web.session import CLEAR, OUTLIER, UNLABELED, Session, checked_name
 from tests.helpers.pages import MeanColor, open_session, row_of
@@ -194,9 +195,9 @@ def test_a_snapshot_is_fitted_once_for_each_version(session: Session, monkeypatc
     def counted(*words: Any, **options: Any) -> Any:
         nonlocal n_fits
         n_fits += 1
-        return fit_pool(*words, **options)
+        return fit_rows(*words, **options)
 
-    monkeypatch.setattr("sala.labeling.label.fit_pool", counted)
+    monkeypatch.setattr("sala.labeling.label.fit_rows", counted)
     assert session.snapshot() is session.snapshot() and n_fits == 1
     session.label([20], to=OUTLIER)
     assert session.snapshot().version == 1 and n_fits == 2

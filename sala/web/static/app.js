@@ -1,9 +1,12 @@
 // The page: draws the images, selects them, and labels the selection.
 
 import { Bar } from "./bar.js";
+import { change, giveLabels, redo, undo } from "./changes.js";
+import { drawCheck } from "./check.js";
 import { Classes, addClass } from "./classes.js";
 import { beginClassMenu } from "./classmenu.js";
-import { hideDone, showDone, told } from "./done.js";
+import { beginCompare } from "./compare.js";
+import { hideDone } from "./done.js";
 import { $ } from "./elements.js";
 import { beginFinding, canFind, fetchNeeded, refined } from "./find.js";
 import { Grid } from "./grid.js";
@@ -11,12 +14,13 @@ import { findGroups, groupOf, listedGroups } from "./groups.js";
 import { listenToKeys } from "./keyboard.js";
 import { follow } from "./live.js";
 import { openMap, shownMap } from "./mapview.js";
-import { act, begin, get, hideToast, toast } from "./saving.js";
+import { begin, get, hideToast, toast } from "./saving.js";
 import { beginSkipped } from "./skipped.js";
 import { drawStats } from "./stats.js";
 import { CLEAR, OUTLIER, UNKNOWN, isGiven, place, poolIds, state } from "./state.js";
 import { drawTabs } from "./tabs.js";
 import { makeTile, updateTile } from "./tiles.js";
+import { beginUpload } from "./upload.js";
 import { beginViewer, drawViewer, isLooking, look, lookedAt } from "./viewer.js";
 import { listed, suggestions } from "./views.js";
 import { hint, touch } from "./words.js";
@@ -27,7 +31,7 @@ const grid = new Grid($("#scroller"), $("#rows"), { tile: makeTile, update: upda
 const classes = new Classes($("#classes"), { // a click only ever shows: labels are given by the bar, by keys or by dragging
   pick: (c) => go(c === OUTLIER ? { kind: "outliers" } : { kind: "class", class: c }),
   drop: (c) => label([...state.selection], c),
-  change: (what, text) => change(what, text),
+  change,
   hover: (c) => { poolMap.dim = c === null ? null : (id) => state.verdicts[id] === c; poolMap.draw(); },
 });
 const poolMap = shownMap(
@@ -57,6 +61,7 @@ function draw() {
   drawStats();
   drawStopped();
   drawViewer();
+  drawCheck();
   $("#hint").textContent = hint(visible.size);
   view.kind === "groups" ? findGroups(false, draw) : fetchNeeded(draw);
   drawBar();
@@ -174,10 +179,8 @@ function give(parts, goOn = isJudging() || isLooking()) { // [[to, ids], ...]: o
   const last = grid.flat.findLastIndex((id) => ids.has(id));
   const isLeft = (id) => !ids.has(id) && !isGiven(id);
   const after = grid.flat.slice(last + 1).find(isLeft) ?? grid.flat.find(isLeft);
-  const change = parts.length > 1 ? { do: "labels", parts } : { do: "label", parts, items: parts[0][1], to: parts[0][0] };
   forget();
-  act(change);
-  if (state.stopped === null) showDone(told(parts), "Undo", () => undo(change));
+  giveLabels(parts);
   if (goOn && state.view.kind !== "map" && after !== undefined && grid.place.has(after)) {
     select(after);
     grid.reveal(after);
@@ -199,24 +202,6 @@ function accept(goOn) { // what is most probable, of each image that has no labe
 const confirmGroup = (to, ids) => label(ids, to, false);
 const clear = () => label(chosen().filter(isGiven), CLEAR);
 
-function change(what, text) { // of classes
-  const saved = act(what);
-  if (state.stopped === null) showDone(text, "Undo", () => undo(what));
-  return saved;
-}
-
-function undo(of) { // the last change, or that one and no other
-  if (!state.steps.undo) return;
-  act({ do: "undo", of });
-  if (state.stopped === null) showDone("Undone", "Redo", redo);
-}
-
-function redo() {
-  if (!state.steps.redo) return;
-  act({ do: "redo" });
-  if (state.stopped === null) showDone("Done again", "Undo", () => undo());
-}
-
 // ---- events
 
 const on = (selector, what, action) => $(selector).addEventListener(what, action);
@@ -235,11 +220,11 @@ on("#rows", "dragstart", (event) => {
 });
 document.addEventListener("dragend", () => document.body.classList.remove("dragging"));
 on("#add-class", "submit", (event) => addClass(event, change));
-on("#undo", "click", () => undo());
-on("#redo", "click", redo);
+on("#undo", "click", () => undo()); on("#redo", "click", redo);
 on("#accept", "click", () => accept());
 on("#clear", "click", clear);
 on("#look", "click", () => look(state.cursor ?? [...state.selection][0]));
+on("#select-all", "click", selectAll);
 on("#more", "click", () => { bar.adding = !bar.adding; drawBar(); });
 on("#unselect", "click", unselect);
 on("#toast", "click", hideToast);
@@ -255,6 +240,8 @@ document.addEventListener("click", (event) => {
 });
 
 beginClassMenu(change);
+beginUpload();
+beginCompare((id, to) => label([id], to, true));
 beginViewer({ assign: (c) => label(chosen(), c), accept: () => accept(), beside: lookBeside });
 listenToKeys({
   accept: () => { const any = chosen().length > 0; accept(true); return any; },

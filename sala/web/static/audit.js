@@ -1,20 +1,23 @@
 // The random audit: one image after the other, large, and without what is predicted, so that nobody is led by it.
 
+import { undo } from "./changes.js";
+import { openDialog, showDone, told } from "./done.js";
 import { $, button, element, replaceAll } from "./elements.js";
 import { classOf, keyOf } from "./keys.js";
 import { act } from "./saving.js";
 import { CLEAR, OUTLIER, className, color, state } from "./state.js";
 import { number } from "./words.js";
 
-let audit = null, shown = null, whenDone = () => {}; // what is known, the image that is asked for, and what follows the last
+let audit = null, shown = null; // what is known, the image that is asked for
+let whenDone = () => {}, refresh = () => {}; // what follows the last; fetches what is known
 let waiting = false;
-const given = new Set(); // answers that the server does not know yet, or just learned
+const given = new Map(); // answers that the server does not know yet, or just learned: the change of each image
 
-export function openAudit(next, done) {
-  whenDone = done;
+export function openAudit(next, functions) {
+  ({ whenDone, refresh } = functions);
   given.clear();
   drawAudit(next);
-  if (shown !== null && !$("#audit").open) $("#audit").showModal();
+  if (shown !== null) openDialog($("#audit"));
 }
 
 export function drawAudit(next) {
@@ -41,19 +44,35 @@ export function drawAudit(next) {
 
 async function answer(to) { // one at a time: the next image is drawn, and judged, once this one is saved
   if (waiting || shown === null) return;
+  const change = { do: "answer", items: [shown], to }, said = to === CLEAR ? "Left open" : told([[to, [shown]]]);
+  given.set(shown, change);
+  if (!(await saved(() => act(change)))) { given.clear(); $("#audit").close(); }
+  else showDone(said, "Undo", () => takeBack(change));
+}
+
+async function takeBack(change = [...given.values()].at(-1)) { // an answer; its image is asked for again
+  if (waiting || !change) return;
+  given.delete(change.items[0]);
+  await saved(async () => { await undo(change); await refresh(); });
+}
+
+async function saved(action) { // no answer is taken meanwhile
   waiting = true;
-  given.add(shown);
   $("#audit").classList.add("waiting");
-  const isSaved = await act({ do: "answer", items: [shown], to });
+  const result = await action();
   waiting = false;
   $("#audit").classList.remove("waiting");
-  if (!isSaved) { given.clear(); $("#audit").close(); }
+  return result;
 }
 
 window.addEventListener("keydown", (event) => { // before the page's own keys: these are for the image that is asked for
   if (!$("#audit").open && !$("#progress").open) return;
   event.stopPropagation();
-  if (!$("#audit").open || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!$("#audit").open || event.altKey) return;
+  if (event.ctrlKey || event.metaKey) {
+    if (event.key.toLowerCase() === "z" && !event.shiftKey) { event.preventDefault(); takeBack(); }
+    return;
+  }
   const to = classOf(event.key);
   if (to !== undefined) answer(to);
 }, true);

@@ -26,6 +26,7 @@ export class Bar {
     this.drawAccept(ids);
     $("#clear").hidden = !ids.some(isGiven);
     $("#more").setAttribute("aria-pressed", this.adding);
+    $("#select-all").hidden = !this.adding;
     replaceAll($("#assign"), labelButtons(counted, this.assign));
   }
 

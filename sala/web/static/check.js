@@ -1,21 +1,24 @@
 // "Check labels": examples that the other images disagree with, near-duplicates, and tiny or blurred images.
 
+import { giveLabels } from "./changes.js";
 import { compare } from "./compare.js";
+import { openDialog } from "./done.js";
 import { $, button, element, picture } from "./elements.js";
-import { act, get } from "./saving.js";
+import { get } from "./saving.js";
 import { OUTLIER, className, color, state } from "./state.js";
-import { plural } from "./words.js";
+import { number, plural } from "./words.js";
 
 const share = (p) => (p < 100 ? "under 1 %" : `${Math.floor(p / 100)} %`); // from 1/10,000
+const MAX_GROUPS = 40, MAX_OF_GROUP = 12; // pictures at first
 let dialog = null;
 
 async function open() {
   dialog ??= makeDialog();
   show([element("p", "", "Checking …")]);
-  if (!dialog.open) dialog.showModal();
+  openDialog(dialog);
   try {
     const found = await get("api/check");
-    show([...suspects(found), ...groups(found.near_duplicates), ...hints(found.hints)]);
+    show([...suspects(found), ...groups(found.near_duplicates), ...hints(found)]);
   } catch (error) {
     show([element("p", "", `The labels could not be checked: ${error.message}`)]);
   }
@@ -36,22 +39,63 @@ function suspect({ image, label, predicted, label_probability: own, predicted_pr
   const to = predicted === OUTLIER ? "outlier" : className(predicted);
   const made = tile(image, `${className(label)} (${share(own)}), looks like ${to} (${share(other)})`);
   const right = button("", `Label as ${to}`), beside = button("", "Compare");
-  right.addEventListener("click", async () => { right.disabled = true; if (await act({ do: "label", items: [image], to: predicted })) made.classList.add("done"); });
-  beside.addEventListener("click", () => compare(image, [predicted]));
+  const give = (id, c) => giveLabels([[c, [id]]]);
+  right.addEventListener("click", () => give(image, predicted));
+  beside.addEventListener("click", () => compare(image, give, [predicted]));
+  Object.assign(made.dataset, { suspect: image, label: className(label) });
   made.append(right, beside);
   return made;
+}
+
+export function drawCheck() { // after any news: what has another label than the suspect one is done, until that is undone
+  for (const one of dialog?.querySelectorAll("[data-suspect]") ?? []) one.classList.toggle("done", className(state.given[one.dataset.suspect]) !== one.dataset.label);
 }
 
 function groups(found) {
   if (!found.length) return [];
   const text = `${plural(found.length, "group", "groups")} of one scene: crops, recompressed copies, bursts. None is used to check another.`;
-  const shown = found.slice(0, 40).map((ids) => sheet(ids.slice(0, 12).map((id) => tile(id, className(state.verdicts[id])))));
-  return [element("h2", "", "Near-duplicates"), element("p", "", text), ...shown];
+  const holder = element("div"), more = button("");
+  const show = (n) => {
+    holder.append(...found.slice(holder.children.length, n).map(group));
+    const left = found.length - holder.children.length;
+    more.hidden = !left;
+    more.textContent = `Show ${plural(left, "more group", "more groups")}`;
+  };
+  more.addEventListener("click", () => show(found.length));
+  show(MAX_GROUPS);
+  return [element("h2", "", "Near-duplicates"), element("p", "", text), holder, more];
 }
 
-function hints(found) {
-  const ids = Object.keys(found).map(Number);
-  return ids.length ? [element("h2", "", "Tiny or blurred"), sheet(ids.map((id) => tile(id, found[id])))] : [];
+function group(ids) {
+  const made = sheet(ids.slice(0, MAX_OF_GROUP).map((id) => tile(id, className(state.verdicts[id]))));
+  if (ids.length > MAX_OF_GROUP) made.append(element("p", "", `and ${ids.length - MAX_OF_GROUP} more`));
+  return made;
+}
+
+function hints({ hints: found, measured, can_turn: canTurn }) {
+  const ids = Object.keys(found).map(Number), n = state.items.names.length;
+  if (!measured) return [];
+  const seen = measured < n ? `${number(measured)} of ${number(n)} images were looked at: examples and the least confident.` : "";
+  const said = ids.length ? "Compared with the others, these are hard to label whatever the classifier." : "None was found.";
+  const parts = [element("h2", "", "Tiny or blurred"), element("p", "", `${said} ${seen}`), sheet(ids.map((id) => tile(id, found[id])))];
+  return canTurn ? [...parts, ...turned()] : parts;
+}
+
+function turned() { // on request: turned images are embedded for it
+  const find = button("", "Look for turned photos"), holder = element("div");
+  holder.setAttribute("role", "status");
+  find.addEventListener("click", async () => {
+    find.disabled = true;
+    holder.replaceChildren(element("p", "", "Turning the least confident images, which takes some seconds …"));
+    try {
+      const { hints: found } = await get("api/turned"), ids = Object.keys(found).map(Number);
+      holder.replaceChildren(ids.length ? sheet(ids.map((id) => tile(id, found[id]))) : element("p", "", "None of the least confident images looks turned."));
+    } catch (error) {
+      holder.replaceChildren(element("p", "", `Turned photos cannot be found: ${error.message}`));
+    }
+    find.disabled = false;
+  });
+  return [element("h2", "", "Turned"), find, holder];
 }
 
 function sheet(tiles) {
@@ -77,7 +121,6 @@ function makeDialog() {
   made.setAttribute("aria-label", "Check your labels");
   close.addEventListener("click", () => made.close());
   made.append(element("div", "findings"), close);
-  made.addEventListener("keydown", (event) => event.stopPropagation()); // keys are not for the images below
   document.body.append(made);
   return made;
 }

@@ -23,10 +23,16 @@ export function showDone(text, does, action) { // the next one replaces it
   wait();
 }
 
-export function settle() { // an open viewer makes everything else inert, so the note moves into it
-  const host = $("#viewer[open]") ?? $("main");
+export function openDialog(dialog) {
+  if (!dialog.open) dialog.showModal();
+  settle();
+}
+
+function settle() { // an open dialog makes everything else inert, so the note moves into the one on top
+  const host = [...document.querySelectorAll("dialog[open]")].at(-1) ?? $("main");
   if ($("#done").parentElement !== host) host.append($("#done"));
 }
+document.addEventListener("close", settle, true); // of any dialog; the event does not bubble
 
 function wait() {
   clearTimeout(timer);

@@ -47,12 +47,13 @@ export class Grid {
           this.place.set(id, this.rows.length);
           this.flat.push(id);
         }
-        this.rows.push({ top, height: this.side + below, ids, first: this.flat.length - ids.length });
+        this.rows.push({ top, height: this.side + below, ids });
         top += this.side + below;
       }
       top += group.title !== undefined ? 14 : 0;
     }
     this.holder.style.height = `${top}px`;
+    this.scroller.setAttribute("aria-rowcount", this.rows.length);
   }
 
   schedule() {
@@ -76,6 +77,7 @@ export class Grid {
     for (const [r, row] of wanted) {
       if (this.shown.has(r)) continue;
       const element = row.group ? this.heading(row) : this.line(row);
+      element.setAttribute("aria-rowindex", r + 1); // most of them are not there
       element.style.transform = `translateY(${row.top}px)`;
       this.holder.append(element);
       this.shown.set(r, element);
@@ -87,10 +89,11 @@ export class Grid {
   }
 
   heading({ group }) {
-    const element = document.createElement("h3");
+    const element = document.createElement("div"), cell = document.createElement("div"); // of a grid: it has no headings
     element.className = group.actions ? "row heading acting" : "row heading";
-    element.setAttribute("role", group.actions ? "group" : "presentation"); // a list of options has no headings
-    if (group.actions) element.setAttribute("aria-label", `${group.title} ${group.note}`);
+    element.setAttribute("role", "row");
+    cell.className = "cell";
+    cell.setAttribute("role", "gridcell");
     const swatch = document.createElement("i");
     swatch.className = "swatch";
     if (group.color) swatch.style.background = group.color;
@@ -98,7 +101,8 @@ export class Grid {
     name.textContent = group.title;
     const count = document.createElement("small");
     count.textContent = group.note ?? group.ids.length.toLocaleString("en");
-    element.append(swatch, name, count, ...(group.actions ?? []).map((action) => this.action(action)));
+    cell.append(swatch, name, count, ...(group.actions ?? []).map((action) => this.action(action)));
+    element.append(cell);
     return element;
   }
 
@@ -113,17 +117,16 @@ export class Grid {
     return button;
   }
 
-  line({ ids, first }) {
+  line({ ids }) {
     const element = document.createElement("div");
     element.className = "row";
-    element.setAttribute("role", "presentation");
+    element.setAttribute("role", "row");
     for (const [i, id] of ids.entries()) {
       let tile = this.tiles.get(id);
       if (!tile) this.tiles.set(id, (tile = this.make(id)));
       tile.style.width = `${this.side}px`;
       tile.firstChild.style.height = `${this.side}px`;
-      tile.setAttribute("aria-setsize", this.flat.length); // most of them are not there
-      tile.setAttribute("aria-posinset", first + i + 1);
+      tile.setAttribute("aria-colindex", i + 1);
       this.update(tile, id);
       element.append(tile);
     }

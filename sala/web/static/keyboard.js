@@ -8,8 +8,10 @@ import { isLooking } from "./viewer.js";
 
 export function listenToKeys(page) { // page: what can be done, by name
   document.addEventListener("keydown", (event) => {
-    if (!state.snap || event.target.closest("input, select, textarea") || $("dialog[open]:not(#viewer)")) return;
-    const { key } = event, done = (event.ctrlKey || event.metaKey) && !event.altKey ? withCtrl(page, event) : withoutCtrl(page, event);
+    if (!state.snap || event.target.closest("input, select, textarea")) return;
+    const isCtrl = (event.ctrlKey || event.metaKey) && !event.altKey;
+    if ($("dialog[open]:not(#viewer)") && !(isCtrl && /^[zy]$/i.test(event.key))) return; // undo and redo work anywhere
+    const { key } = event, done = isCtrl ? withCtrl(page, event) : withoutCtrl(page, event);
     if (done) event.preventDefault();
     else if (/^[1-9]$/.test(key) && !event.ctrlKey && !event.metaKey && !event.altKey) toast(`There is no class ${key}.`);
   });

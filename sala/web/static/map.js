@@ -23,7 +23,7 @@ export class PoolMap {
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointerup", (event) => {
-      if (this.lasso.path) { this.lasso.end(event); return this.draw(); }
+      if (this.lasso.isDragged) { this.lasso.end(event); return this.draw(); }
       const isClick = this.pointers.delete(event.pointerId) && !this.far;
       if (isClick) this.click(event);
     });
@@ -44,6 +44,13 @@ export class PoolMap {
             this.canvas.clientHeight / 2 + (v - this.y) * this.scale];
   }
 
+  reveal(id) { // and its picture
+    const [x, y] = this.at(id), { clientWidth, clientHeight } = this.canvas;
+    if (x < 0 || y < 0 || x > clientWidth || y > clientHeight) [this.x, this.y] = [this.points[2 * id] / 4095, this.points[2 * id + 1] / 4095];
+    this.hover(id);
+    this.rehover();
+  }
+
   zoomBy(factor, x, y) { // what is at (x, y) stays there
     const before = this.zoom;
     this.zoom = Math.min(40, Math.max(0.8, this.zoom * factor));
@@ -56,7 +63,7 @@ export class PoolMap {
 
   move(event) {
     const pointer = this.pointers.get(event.pointerId);
-    if (this.lasso.path) { this.lasso.move(event); return this.draw(); }
+    if (this.lasso.isDragged) { this.lasso.move(event); return this.draw(); }
     if (!pointer) return this.hover(this.nearest(event.offsetX, event.offsetY, 14));
     const dx = event.offsetX - pointer.x, dy = event.offsetY - pointer.y;
     if (!this.far && Math.hypot(dx, dy) < (event.pointerType === "mouse" ? 4 : 10)) return;

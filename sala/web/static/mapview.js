@@ -2,6 +2,7 @@
 
 import { $, element, picture } from "./elements.js";
 import { PoolMap } from "./map.js";
+import { listenOnMap } from "./mapkeys.js";
 import { get, toast } from "./saving.js";
 import { color, isGiven, state } from "./state.js";
 import { caption, heading } from "./words.js";
@@ -15,9 +16,17 @@ export function shownMap(onPick, onLasso) {
     onPick,
     onLasso,
   });
-  $("#lasso").addEventListener("click", () => {
-    map.lasso.isOn = !map.lasso.isOn;
-    $("#lasso").setAttribute("aria-pressed", map.lasso.isOn);
+  const turn = (isOn) => {
+    map.lasso.turn(isOn);
+    $("#lasso").setAttribute("aria-pressed", isOn);
+    $("#points").focus(); // keys draw, too
+    map.draw();
+  };
+  $("#lasso").addEventListener("click", () => turn(!map.lasso.isOn));
+  listenOnMap(map, {
+    cursor: () => state.cursor,
+    go: (id, isMore) => { if (isMore && state.selection.has(id)) state.cursor = id; else onPick(id, { ctrlKey: isMore }); },
+    endLasso: () => turn(false),
   });
   return map;
 }

@@ -89,7 +89,7 @@ async function go(anew) {
   if (!isSaved) return;
   await refreshProgress(true);
   $("#progress").close();
-  openAudit(told.audit, openProgress);
+  openAudit(told.audit, { whenDone: openProgress, refresh: () => refreshProgress(true) });
 }
 
 $("#progress-button").addEventListener("click", openProgress);

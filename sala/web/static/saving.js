@@ -69,7 +69,8 @@ const isVoid = ({ of }) => of !== undefined && of.version === undefined; // undo
 async function answered(change, answer) { // null, or a sentence that says why it was not done
   const text = await answer.text();
   if (answer.ok) {
-    wanted = change.version = JSON.parse(text).saved;
+    change.answer = JSON.parse(text);
+    wanted = change.version = change.answer.saved;
     failed = false;
     return null;
   }
@@ -89,6 +90,7 @@ function takeStep(what) { // what can be undone and redone, before the server sa
 function countSteps() { state.steps = { undo: state.snap.undo, redo: state.snap.redo }; }
 
 function post({ of, version: _, ...change }) {
+  if (change.file) return fetch("api/upload", { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: change.file });
   const numbering = NUMBERED.includes(change.do) ? state.snap.numbering : undefined;
   const body = JSON.stringify({ ...change, run: state.items.run, numbering, version: of?.version });
   return fetch("api/act", { method: "POST", headers: { "Content-Type": "application/json" }, body });

@@ -19,7 +19,8 @@ export const state = {
 
 export const isGiven = (id) => state.given[id] !== UNKNOWN;
 // more probable than any class, but not confident enough to be rejected: it is shown and confirmed as an outlier
-export const isPossibleOutlier = (id) => !isGiven(id) && state.snap.likely_outlier[id] === 1 && state.snap.rejected[id] === 0;
+export const isPossibleOutlier = (id) => !isGiven(id) && state.snap.likely_outlier[id] === 1 && !isRejected(id);
+export const isRejected = (id) => !isGiven(id) && state.snap.rejected[id] === 1;
 export const isUncertain = (id) => !isGiven(id) && state.snap.uncertain[id] === 1;
 export const confidence = (id) => // in what is shown, in 1/10,000
   isGiven(id) ? 10000 : state.verdicts[id] === OUTLIER ? state.snap.outlier_probability[id] : state.snap.probability[id];

@@ -8,7 +8,7 @@ export function makeTile(id) {
   const tile = element("div", "tile");
   tile.dataset.id = id;
   tile.id = `image${id}`;
-  tile.setAttribute("role", "option");
+  tile.setAttribute("role", "gridcell");
   tile.draggable = true;
   const frame = element("div", "frame"), image = element("img"), mark = element("span", "mark");
   frame.title = image.alt = state.items.names[id];

@@ -1,7 +1,7 @@
 // One image, large, with all that is said of it and a button for each label. Keys and buttons mean this image alone.
 
 import { labelButtons } from "./bar.js";
-import { settle } from "./done.js";
+import { openDialog } from "./done.js";
 import { $, replaceAll } from "./elements.js";
 import { UNKNOWN, className, isGiven, state } from "./state.js";
 import { caption, explanation, heading } from "./words.js";
@@ -19,7 +19,6 @@ export function beginViewer({ assign, accept, beside }) {
     else if (event.target.closest("#viewer-accept")) accept();
     else if (event.target === $("#viewer") || event.target.closest("img, .close")) $("#viewer").close();
   });
-  $("#viewer").addEventListener("close", settle);
 }
 
 export function look(id) {
@@ -27,9 +26,9 @@ export function look(id) {
   $("#viewer img").src = `image/${id}?run=${state.items.run}`;
   $("#viewer img").alt = $("#viewer h2").textContent = state.items.names[id];
   const wasOpen = isLooking();
-  if (!wasOpen) $("#viewer").showModal();
+  openDialog($("#viewer"));
   drawViewer();
-  if (!wasOpen) { settle(); $("#viewer").focus(); } // not a button, which Enter would press
+  if (!wasOpen) $("#viewer").focus(); // not a button, which Enter would press
 }
 
 export function drawViewer() { // after any news

@@ -2,7 +2,7 @@
 
 import { isFiltering } from "./find.js";
 import { isFinding } from "./groups.js";
-import { OUTLIER, UNKNOWN, className, confidence, isGiven, isPossibleOutlier, isUncertain, state } from "./state.js";
+import { OUTLIER, UNKNOWN, className, confidence, isGiven, isPossibleOutlier, isRejected, isUncertain, state } from "./state.js";
 
 export const touch = matchMedia("(hover: none)");
 export const number = (n) => n.toLocaleString("en");
@@ -25,10 +25,9 @@ export const heading = (id) => (isPossibleOutlier(id) ? "Outlier?" : className(s
 export function caption(id) { // below the class: one number, so that nobody adds two up
   if (isGiven(id)) return state.items.in_pool[id] ? "your label" : "example";
   if (state.verdicts[id] === UNKNOWN) return "";
+  if (isRejected(id)) return `rejected, else ${className(alternative(id))}`; // by all such images, not by its own probability
   const told = `${wholePercent(id)} % confident`;
-  if (!isUncertain(id) && state.verdicts[id] !== OUTLIER) return told;
-  const other = alternative(id);
-  return `${told}, else ${className(other)}`;
+  return isUncertain(id) || state.verdicts[id] === OUTLIER ? `${told}, else ${className(alternative(id))}` : told;
 }
 
 export function explanation(id) { // all that is said of it; the shares add up to 100 %
@@ -40,7 +39,8 @@ export function explanation(id) { // all that is said of it; the shares add up t
   const rest = 10000 - shares.reduce((sum, [, share]) => sum + share, 0);
   if (rest >= 50) shares.push(["any other class", rest]);
   const told = shares.sort((a, b) => b[1] - a[1]).map(([name, share]) => `${name} ${share < 50 ? "under 1" : Math.min(99, Math.round(share / 100))} %`);
-  return `How probable each is: ${told.join(", ")}.`;
+  const precision = Math.round(100 * snap.confidence_threshold);
+  return `${isRejected(id) ? `Of all rejected images about ${precision} % are expected to be outliers. ` : ""}How probable each is: ${told.join(", ")}.`;
 }
 
 export function hint(n) { // of a view that lists n images
@@ -61,7 +61,7 @@ const HINTS = {
   outliers: "Most probably of none of the classes, the borderline first. Press Enter if that is right, else its class’s key: similar images follow.",
   groups: "Similar images of one prediction, borderline outliers first. “Yes” labels the whole group, one Undo takes it back.",
   class: "Your examples, then what is predicted, the least confident first.",
-  map: "Similar images lie together, ringed points are labeled. Wheel to zoom, drag to move, click or lasso to select.",
+  map: "Similar images lie together, ringed points are labeled. Wheel to zoom, drag to move, click or lasso to select; by keys: + and −, arrows.",
 };
 const BY_TOUCH = {
   all: "Tap an image, then its label.",
