@@ -39,6 +39,18 @@ COMMANDS = {
         "predict",
         "Label new images with a model of `sala label`: one or a million, in the same memory.",
     ),
+    "export": (
+        "export",
+        "Write a model of `sala label`, or the network of a run, as one ONNX file that runs without sala.",
+    ),
+    "embed": (
+        "embed",
+        "Embed folders of images once, in shards that `--encoder` takes: for pools of millions, on one machine or several.",
+    ),
+    "encoders": (
+        "encoders",
+        "List the encoders that can be used here: size of the weights, dimension of the features, and images per second.",
+    ),
     "demo": (
         "demo",
         "Train ProtoNet and SALA on the built-in letters, test both, write a report. About three minutes on two cores.",
@@ -49,7 +61,7 @@ COMMANDS = {
         "Test a run: mean accuracy with its 95 % interval on fixed episodes, and how good the pseudo-labels were.",
     ),
     "compare": (
-        "evaluate",
+        "compare",
         "Test several runs on the same episodes: a table with the paired difference of each against the first.",
     ),
     "methods": (
@@ -66,8 +78,9 @@ COMMANDS = {
         "continued.",
     ),
     "data": ("data", "Look at, prepare and download datasets."),
+    "doctor": ("doctor", "Tell what is installed and found here, and what to do about what is missing."),
 }
-LABELING = ("label", "serve", "predict")
+LABELING = ("label", "serve", "predict", "export", "embed", "encoders")
 STOPPED = 130  # the exit code of what Ctrl-C ended: 128 and the signal's number
 
 

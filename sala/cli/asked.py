@@ -4,32 +4,64 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sala.episodes.protocol import PROTOCOLS, Budget, EpisodeShape, Protocol
 from sala.errors import SalaError
 
+if TYPE_CHECKING:
+    from sala.training.config import RunConfig
+
 T = TypeVar("T")
+Numbers = dict[str, int | None]  # fields of an `EpisodeShape`
+TRAINED = ("n_query", "n_unlabeled")  # numbers that a user sets for training alone
+
+
+def numbers(
+    ways: int | None, shots: int | None, queries: int | None, unlabeled: int | None, distractors: int | None
+) -> Numbers:
+    """Options as fields of an `EpisodeShape`."""
+    return {"n_way": ways, "n_shot": shots, "n_query": queries, "n_unlabeled": unlabeled, "n_distractor": distractors}
 
 
 def protocol(
-    dataset: str, labeled_share: float | None, seed: int, *, n_unlabeled: int | None, n_query: int | None, **shape: Any
+    dataset: str, seed: int, labeled_share: float | None, distance_scale: float | None, numbers: Numbers
 ) -> Protocol:
-    """The dataset's protocol, with other numbers where they are given: `shape` in training and test alike."""
+    """The dataset's protocol, with other choices where they are given; a distance scale of 0 is distances as printed."""
     from sala.data import dataset_named
 
-    asked = PROTOCOLS[dataset_named(dataset).name].with_shape(**shape)
+    common = {name: number for name, number in numbers.items() if name not in TRAINED}
+    asked = PROTOCOLS[dataset_named(dataset).name].with_shape(**common)
     return replace(
         asked,
-        train=with_numbers(asked.train, n_unlabeled=n_unlabeled, n_query=n_query),
+        train=with_numbers(asked.train, **{name: numbers[name] for name in TRAINED}),
         labeled_share=given(labeled_share, asked.labeled_share),
         label_split_seed=seed,
+        distance_scale=asked.distance_scale if distance_scale is None else distance_scale or None,
     )
 
 
-def scaled(protocol: Protocol, distance_scale: float | None) -> Protocol:
-    """The protocol with another scale of distances where one is given; 0 is distances as printed."""
-    return protocol if distance_scale is None else replace(protocol, distance_scale=distance_scale or None)
+def tested_on(protocol: Protocol, n_query: int | None, n_unlabeled: int | None) -> Protocol:
+    """The protocol with other queries and unlabeled images in validation and test, where they are given."""
+    numbers = {"n_query": n_query, "n_unlabeled": n_unlabeled}
+    return replace(protocol, test={name: with_numbers(shape, **numbers) for name, shape in protocol.test.items()})
+
+
+def optimized(
+    protocol: Protocol,
+    learning_rate: float | None,
+    weight_decay: float | None,
+    optimizer: str | None,
+    schedule: str | None,
+) -> Protocol:
+    """The protocol with another learning rate, weight decay, optimizer or schedule, where one is given."""
+    return replace(
+        protocol,
+        learning_rate=given(learning_rate, protocol.learning_rate),
+        weight_decay=given(weight_decay, protocol.weight_decay),
+        optimizer=given(optimizer, protocol.optimizer),
+        schedule=given(schedule, protocol.schedule),
+    )
 
 
 def with_numbers(shape: EpisodeShape, **numbers: int | None) -> EpisodeShape:
@@ -50,6 +82,17 @@ def budget(protocol: Protocol, name: str, episodes: int | None, validate_every: 
     return replace(asked, validate_every=given(validate_every, asked.validate_every))
 
 
+def run(
+    method: str, pairs: list[str], transductive: bool, protocol: Protocol, budget: Budget, seed: int, backbone: str,
+    init: Path | None, rest: dict[str, Any],
+) -> RunConfig:  # fmt: skip
+    """All that determines a run; `pairs` are its method's options as name=value."""
+    from sala.training.config import RunConfig
+
+    options = method_options(pairs, transductive)
+    return RunConfig(method, protocol, budget, seed, backbone, options, init=str(init) if init else None, **rest)
+
+
 def method_options(pairs: list[str], transductive: bool) -> dict[str, str]:
     """Options of a method by name, from `name=value`."""
     options = {}
@@ -65,6 +108,11 @@ def data(root: Path | None, image_size: int | None, split_file: Path | None, spl
     """Where the data is and how it is read, as fields of a `RunConfig`."""
     place = str(root.resolve()) if root else None
     return {"root": place, "image_size": image_size, "data_options": data_options(split_file, split_seed)}
+
+
+def machine(threads: int, device: str, precision: str) -> dict[str, Any]:
+    """On what it is computed, as fields of a `RunConfig`."""
+    return {"threads": threads, "device": device, "precision": precision}
 
 
 def data_options(split_file: Path | None, split_seed: int | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,18 +14,15 @@ from sala.errors import SalaError
 
 if TYPE_CHECKING:
     from sala.episodes.protocol import EpisodeShape
-    from sala.episodes.sampler import EpisodeSampler
-    from sala.evaluation.embeddings import Embeddings
     from sala.evaluation.results import Result
     from sala.heads import Head
-    from sala.training.loading import OpenedRun
 
 
 def check(
-    runs: list[Path],
+    runs: Sequence[Path],
     encoder: str | None,
     root: Path | None,
-    heads: list[str],
+    heads: Sequence[str],
     transductive: bool,
     split: str,
     setting: str | None,
@@ -44,7 +41,7 @@ def check(
         raise SalaError(f"{option} is for heads; name one with --head, from `sala methods`")
 
 
-def opened(names: list[str]) -> dict[str, Head]:
+def opened(names: Sequence[str]) -> dict[str, Head]:
     """Heads by name."""
     from sala.heads import head_named
 
@@ -58,57 +55,43 @@ def folder_shape(**numbers: int | None) -> EpisodeShape:
     return asked.with_numbers(PROTOCOLS["folder"].validation, **numbers)
 
 
-def on_run(
-    run: OpenedRun, shape: EpisodeShape, heads: Mapping[str, Head], split: str, n_episodes: int, transductive: bool
-) -> dict[str, Result]:
-    """Results on the embeddings of a run, by name of the head."""
-    return _measured(heads, run.sampler(shape, split), n_episodes, transductive, run.embeddings, str(run.folder.name))
-
-
 def on_folder(
-    which: str, root: Path, shape: EpisodeShape, heads: Mapping[str, Head], n_episodes: int, transductive: bool
+    which: str,
+    root: Path,
+    shape: EpisodeShape,
+    heads: Mapping[str, Head],
+    n_episodes: int,
+    transductive: bool,
+    seed: int | None = None,
 ) -> dict[str, Result]:
-    """Results on features of class folders, by name of the head."""
+    """Results on features of class folders, by name of the head; `seed` draws other episodes than the fixed ones."""
     from sala.encoders import open_encoder
     from sala.encoders.folders import embed_class_folders
     from sala.episodes.protocol import TEST_SEED
     from sala.episodes.sampler import EpisodeSampler
+    from sala.evaluation.heads import evaluate_heads
 
     with console.embedding("embedding") as progress:
         store = embed_class_folders(root, open_encoder(which), progress=progress)
-    sampler = EpisodeSampler(store, shape, split="test", seed=TEST_SEED)
-    return _measured(heads, sampler, n_episodes, transductive, None, which)
-
-
-def _measured(
-    heads: Mapping[str, Head],
-    sampler: EpisodeSampler,
-    n_episodes: int,
-    transductive: bool,
-    embeddings: Embeddings | None,
-    where: str,
-) -> dict[str, Result]:
-    from sala.evaluation.heads import evaluate_heads
-
+    sampler = EpisodeSampler(store, shape, split="test", seed=TEST_SEED if seed is None else seed)
     with console.progress_bar("{task.fields[unit]}") as bar:
         return evaluate_heads(
             heads,
             sampler,
             n_episodes,
             transductive=transductive,
-            progress=_counter(bar, f"embedding for {escape(where)}", "images"),
-            episode_progress=_counter(bar, "classifying", "episodes"),
-            embeddings=embeddings,
+            progress=counter(bar, f"embedding for {escape(which)}", "images"),
+            episode_progress=counter(bar, "classifying", "episodes"),
         )
 
 
-def _counter(bar: Progress, description: str, unit: str) -> Callable[[int, int], None]:
+def counter(bar: Progress, description: str, unit: str) -> Callable[[int, int], None]:
     """A line of the bar that appears when there is something to count."""
     tasks: list[TaskID] = []
 
     def report(done: int, total: int) -> None:
         if not tasks:
-            tasks.append(bar.add_task(description, total=total, unit=unit))
-        bar.update(tasks[0], completed=done)
+            tasks.append(bar.add_task(description, total=total or None, unit=unit))
+        bar.update(tasks[0], completed=done, total=total or None)
 
     return report

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from sala.cli import console
 from sala.cli.labeling_options import (
+    Describe,
     Encoder,
     Folders,
     Formats,
@@ -21,6 +23,7 @@ from sala.cli.labeling_options import (
     Precision,
     check_format,
     check_precision,
+    serve_command,
     tell_predicted,
     two_folders,
 )
@@ -41,6 +44,7 @@ def label(
     labels: Labels = None,
     outliers: Outliers = None,
     precision: Precision = 0.9,
+    describe: Describe = [],  # noqa: B006
     state: Annotated[
         Path | None, typer.Option(help="Corrections that were made on the page of `sala serve`.", readable=False)
     ] = None,
@@ -66,22 +70,12 @@ def label(
     labeled, pool = two_folders(folders, labels)
     places = Places(pool, labeled, labels, outliers or junk)
     _check(places, precision, forms, out, copy_to, link)
-    result = _classified(places, encoder, precision, state)
+    result = _classified(places, encoder, precision, state, describe)
     with console.err.status("writing labels and report"):
-        found = write_result(result, out, forms, _serve_command(places, encoder, precision, state))
+        found = write_result(result, out, forms, serve_command(places, encoder, precision, state))
     _tell(result, found, out, forms)
     if copy_to is not None:
         _sort(result, copy_to, link)
-
-
-def _serve_command(places: Places, encoder: str, precision: float, state: Path | None) -> str:
-    """What opens the page on the same folders."""
-    words = [str(place) for place in (places.labeled, places.pool) if place is not None]
-    options = {"--labels": places.labels, "--outliers": places.outliers, "--state": state}
-    named = [(name, str(value)) for name, value in options.items() if value is not None]
-    named += [("--encoder", encoder)] if encoder != "lite0" else []
-    named += [("--precision", f"{precision:g}")] if precision != 0.9 else []
-    return f"sala serve {shlex.join([*words, *(word for pair in named for word in pair)])}"
 
 
 def _check(places: Places, precision: float, forms: list[str], out: Path, copy_to: Path | None, link: bool) -> None:
@@ -100,8 +94,11 @@ def _check(places: Places, precision: float, forms: list[str], out: Path, copy_t
         check_file(out / name, "--out")
 
 
-def _classified(places: Places, encoder: str, precision: float, state: Path | None) -> LabelingResult:
+def _classified(
+    places: Places, encoder: str, precision: float, state: Path | None, describe: list[str]
+) -> LabelingResult:
     from sala.encoders import open_encoder
+    from sala.labeling.descriptions import described
     from sala.labeling.embedding import describe_encoder, embed_project
     from sala.labeling.label import classify
     from sala.labeling.project import open_project
@@ -110,19 +107,21 @@ def _classified(places: Places, encoder: str, precision: float, state: Path | No
     changes = [] if state is None else read_changes(state)
     project, network = open_project(places), open_encoder(encoder)
     tell_predicted(project.n_predicted, places.labels)
+    texts = described(describe, project.classes, network) if describe and state is None else None  # may be refused
     with console.embedding("embedding") as progress:
         images = embed_project(
             project, network, which=describe_encoder(encoder), needs_examples=state is None, progress=progress
         )
     if state is None:
-        return classify(images, precision=precision)
+        return classify(images, precision=precision, descriptions=texts)
     found, answers = corrected(images.project, changes)
     _tell_changes(found, state)
     if not (found.given >= 0).any():
         raise SalaError(
             "no class has an example; label one image of each class on the page, or put one into its folder"
         )
-    return classify(images, found.names, found.given, precision=precision, answers=answers)
+    texts = described(describe, found.names, network) if describe else None
+    return classify(images, found.names, found.given, precision=precision, answers=answers, descriptions=texts)
 
 
 def _tell_changes(found: State, state: Path) -> None:
@@ -162,12 +161,12 @@ def _counts(result: LabelingResult) -> Table:
     table = Table(box=None, pad_edge=False)
     for column in ("class", "labeled", CONFIDENT, UNCERTAIN):
         table.add_column(column, justify="left" if column == "class" else "right", overflow="fold")
-    rows = [(row.label, row.verdict) for row in result.rows()]
+    n = Counter((row.label, row.verdict) for row in result.rows())
     for c, name in enumerate(result.model.classes):
         n_labeled = result.examples.labels.count(c)
-        n_confident = rows.count((name, CONFIDENT)) + rows.count((name, GIVEN))
-        table.add_row(escape(printable(name)), f"{n_labeled}", f"{n_confident:,}", f"{rows.count((name, UNCERTAIN)):,}")
-    n_rejected = sum(verdict == REJECTED for _, verdict in rows)
+        n_confident = n[name, CONFIDENT] + n[name, GIVEN]
+        table.add_row(escape(printable(name)), f"{n_labeled}", f"{n_confident:,}", f"{n[name, UNCERTAIN]:,}")
+    n_rejected = sum(count for (_, verdict), count in n.items() if verdict == REJECTED)
     table.add_row("[dim]rejected[/]", f"{result.n_outliers}" if result.n_outliers else "", f"{n_rejected:,}", "")
     return table
 

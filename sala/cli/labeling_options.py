@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +12,9 @@ from sala.cli import console
 from sala.errors import SalaError
 from sala.labeling.formats import FORMATS
 from sala.text import counted, printable
+
+if TYPE_CHECKING:
+    from sala.labeling.places import Places
 
 # readable=False: those who read them tell what to do about it, too
 Folders = Annotated[
@@ -24,7 +28,11 @@ Folders = Annotated[
     ),
 ]
 Encoder = Annotated[
-    str, typer.Option(help="lite0, lite1, lite2, a run (folder or name), or a .onnx, .pt or .npy file.")
+    str,
+    typer.Option(
+        help="lite0, lite1, lite2; hf:facebook/dinov2-small or hf:FOLDER, a vision model of transformers; a folder of "
+        "`sala embed`; a run (folder or name); or a .onnx, .pt or .npy file. `sala encoders` lists what is there.",
+    ),
 ]
 Labels = Annotated[
     Path | None,
@@ -39,6 +47,14 @@ Precision = Annotated[
     float,
     typer.Option(
         help="A label is confident from this probability on; of the rejected images this share is expected to be outliers."
+    ),
+]
+Describe = Annotated[
+    list[str],
+    typer.Option(
+        help='Experimental, with a model of images and text (CLIP, SigLIP): "CLASS=a photo of a ...", or "a photo of a {}" '
+        "for the names of all classes; may be given more than once. Texts count as prior examples.",
+        show_default=False,
     ),
 ]
 Format = Annotated[str, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")]
@@ -73,3 +89,13 @@ def tell_predicted(n: int, labels: Path | None) -> None:
             f"{printable(str(labels))}: {counted(n, 'row')} of predictions, which are no labels; those count whose source "
             "is given or confirmed"
         )
+
+
+def serve_command(places: Places, encoder: str, precision: float, state: Path | None) -> str:
+    """What opens the page on the same folders."""
+    words = [str(place) for place in (places.labeled, places.pool) if place is not None]
+    options = {"--labels": places.labels, "--outliers": places.outliers, "--state": state}
+    named = [(name, str(value)) for name, value in options.items() if value is not None]
+    named += [("--encoder", encoder)] if encoder != "lite0" else []
+    named += [("--precision", f"{precision:g}")] if precision != 0.9 else []
+    return f"sala serve {shlex.join([*words, *(word for pair in named for word in pair)])}"

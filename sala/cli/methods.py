@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 def methods() -> None:
     """List the methods and heads: their papers, what they do with unlabeled images, and the methods' options."""
     from sala.methods import BEYOND, COMPARED, METHODS, method_options
+    from sala.methods.plugins import installed_plugins
+    from sala.nn.backbones import backbone_names
 
     console.out.print(_methods_table(COMPARED))
     console.out.print("\nbeyond the paper's comparison:\n")
     console.out.print(_methods_table(BEYOND))
     console.out.print("\nin training, at test: what is done with unlabeled images there")
+    if names := installed_plugins():
+        console.out.print(f"\nof installed packages: {escape(', '.join(names))}")
+    console.out.print(f"\nbackbones (--backbone): {escape(', '.join(backbone_names()))}, or path/to/file.py:Class")
     console.out.print("\noptions (--set name=value; where there are choices, the first is the default):")
     for name, cls in METHODS.items():
         if options := method_options(cls):

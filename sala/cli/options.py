@@ -12,17 +12,29 @@ from sala.reproduction.published import NAMES
 # what is trained or tested
 MethodName = Annotated[str, typer.Option(help="A name from `sala methods`, or path/to/file.py:Class.")]
 MethodAgain = Annotated[str | None, typer.Option(help="path/to/file.py:Class again, for a run of your own method.")]
+BackboneAgain = Annotated[
+    str | None, typer.Option("--backbone", help="path/to/file.py:Class again, for a run on your own backbone.")
+]
 MethodOptions = Annotated[
     list[str] | None, typer.Option("--set", help="An option of the method, name=value; repeatable.")
 ]
 Transductive = Annotated[
     bool, typer.Option("--transductive", help="tpn: queries see each other; the same as --set transductive=true.")
 ]
-Backbone = Annotated[str, typer.Option(help="conv4 or resnet12.")]
-Run = Annotated[Path, typer.Argument(help="A run folder, or a run that comes with sala: omniglot-sala.")]
-RunOrNone = Annotated[
+Backbone = Annotated[
+    str,
+    typer.Option(help="conv4, resnet12, identity (pixels as they are), or path/to/file.py:Class, a torch.nn.Module."),
+]
+Init = Annotated[
     Path | None,
-    typer.Argument(help="A run folder, or a run that comes with sala: omniglot-sala. Left out with --encoder."),
+    typer.Option(help="Begin with the weights of this run: all of its backbone, of the rest what fits."),
+]
+Run = Annotated[Path, typer.Argument(help="A run folder, or a run that comes with sala: omniglot-sala.")]
+EvaluatedRuns = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="A run folder, or several; or a run that comes with sala: omniglot-sala. Left out with --encoder."
+    ),
 ]
 Runs = Annotated[
     list[Path] | None,
@@ -72,6 +84,18 @@ Distractors = Annotated[
 ]
 Unlabeled = Annotated[int | None, typer.Option(help="Unlabeled images per class (H).")]
 Queries = Annotated[int | None, typer.Option(help="Query images per class.")]
+TestQueries = Annotated[
+    int | None,
+    typer.Option(
+        help="Query images per class in validation and test.", show_default="the dataset's, fewer for small classes"
+    ),
+]
+TestUnlabeled = Annotated[
+    int | None,
+    typer.Option(
+        help="Unlabeled images per class in validation and test.", show_default="the dataset's, fewer for small classes"
+    ),
+]
 LabeledShare = Annotated[float | None, typer.Option(help="Labeled share of each training class.")]
 DistanceScale = Annotated[
     float | None,
@@ -81,8 +105,14 @@ DistanceScale = Annotated[
         min=0,
     ),
 ]
-Setting = Annotated[str | None, typer.Option(help="One of the test settings, e.g. large.")]
+Setting = Annotated[
+    str | None, typer.Option(help="One of the test settings of the dataset, e.g. large.", show_default="all")
+]
 FixedEpisodes = Annotated[int, typer.Option("--episodes", help="How many fixed episodes.")]
+EpisodeSeed = Annotated[
+    int | None,
+    typer.Option("--seed", help="Draws other test episodes.", show_default="the fixed ones, the same for all", min=0),
+]
 
 # length and place of a training
 Budget = Annotated[
@@ -90,6 +120,20 @@ Budget = Annotated[
 ]
 Episodes = Annotated[int | None, typer.Option(help="Training episodes; the default is the budget's.")]
 ValidateEvery = Annotated[int | None, typer.Option(help="Episodes between validations.")]
+LearningRate = Annotated[float | None, typer.Option(help="At the beginning of the training.", show_default="0.001")]
+WeightDecay = Annotated[
+    float | None, typer.Option(help="On the kernels of convolutions alone.", show_default="0.00005")
+]
+Optimizer = Annotated[
+    str | None, typer.Option(help="adam, adamw, or sgd (with Nesterov momentum 0.9).", show_default="adam")
+]
+Schedule = Annotated[
+    str | None,
+    typer.Option(
+        help="Of the learning rate: halving (at each fifth of the training), cosine, linear, constant.",
+        show_default="halving",
+    ),
+]
 EpisodesPerStep = Annotated[
     int | None,
     typer.Option(help="Episodes whose gradients are averaged in a step.", show_default="1, or torchrun's processes"),
@@ -101,9 +145,20 @@ Precision = Annotated[str, typer.Option(help="float32, bfloat16 in the backbone,
 RunOut = Annotated[Path | None, typer.Option(help="Run folder; default runs/DATASET-METHOD-...")]
 Resume = Annotated[
     Path | None,
-    typer.Option(help="Continue this run; all other options come from it, but for --root if its data has moved."),
+    typer.Option(
+        help="Continue this run; all other options come from it, but for --root if its data has moved. With --episodes it is "
+        "extended to so many in all."
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+
+# results
+JsonOfEpisodes = Annotated[
+    bool, typer.Option("--json", help="Print everything as JSON, with the accuracy of every episode.")
+]
+Csv = Annotated[Path | None, typer.Option(help="Write a line for each row of the table to this file; - prints them.")]
+Latex = Annotated[Path | None, typer.Option(help="Write the table for LaTeX (booktabs) to this file; - prints it.")]
+Again = Annotated[bool, typer.Option("--again", help="Measure what is stored, too.")]
+NoGroup = Annotated[bool, typer.Option("--no-group", help="A row for each run, also where only the seed differs.")]
 
 # the paper's tables
 Tables = Annotated[list[str], typer.Argument(help=f"Any of {', '.join(NAMES)}.")]
@@ -120,7 +175,11 @@ OnlyShots = Annotated[
 ]
 Variants = Annotated[
     list[str] | None,
-    typer.Option("--variant", help="Only this row (e.g. sala, soft-kmeans); repeatable.", show_default="all"),
+    typer.Option(
+        "--variant",
+        help="Only this row (e.g. sala, soft-kmeans, or your own path/to/file.py:Class); repeatable.",
+        show_default="all",
+    ),
 ]
 OldVariants = Annotated[list[str] | None, typer.Option("--arm", hidden=True)]  # of the last release
 PaperBudget = Annotated[

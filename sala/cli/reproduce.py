@@ -12,12 +12,13 @@ from rich.markup import escape
 from sala.cli import console
 from sala.cli import options as opt
 from sala.errors import SalaError, at_least
-from sala.reproduction.published import DATASETS
+from sala.reproduction.published import DATASETS, is_file
 
 if TYPE_CHECKING:
     from sala.data import ImageStore
     from sala.reproduction.estimate import Cost
     from sala.reproduction.plan import Run
+    from sala.reproduction.report import Wish
     from sala.reproduction.runner import Job
 
 
@@ -44,9 +45,10 @@ def reproduce(
     `sala reproduce all --seeds 3 --variant sala --variant soft-kmeans`,
     `sala reproduce table1 table2 --dataset miniimagenet --root FILES --budget paper`
     """
+    from sala.reproduction.report import Wish
     from sala.reproduction.runner import check_jobs, plan
 
-    variants, datasets = [*(variant or []), *(arm or [])], dataset or list(DATASETS.get(budget, ()))
+    variants, datasets = _variants([*(variant or []), *(arm or [])]), dataset or list(DATASETS.get(budget, ()))
     wanted = _wanted(tables, datasets, shots or [], variants, budget, seeds, episodes, root)
     n_jobs, todo = check_jobs(jobs), [] if no_run else plan(wanted, out, runs)
     place = str(root.resolve()) if root else None
@@ -61,7 +63,7 @@ def reproduce(
         _draw_maps(datasets, budget, episodes, out, runs, root)
     for run in maps or []:
         _draw_map(run, run.name, f"sala reproduce tsne --no-run --map {shlex.quote(str(run))}", out, root)
-    return _publish(todo, out, datasets, budget, episodes)
+    return _publish(todo, out, Wish(tables, datasets, budget, episodes, [one for one in variants if is_file(one)]))
 
 
 def _wanted(
@@ -173,15 +175,33 @@ def _draw_map(run: Path, name: str, command: str, out: Path, root: Path | None) 
     map_task(name, run_folder(run), out, root)
 
 
-def _publish(todo: list[Job], out: Path, datasets: Sequence[str], budget: str, episodes: int | None) -> None:
-    """Write tables and figures of all that is recorded; then fail if a run has failed."""
+def _publish(todo: list[Job], out: Path, wish: Wish) -> None:
+    """Write tables and figures of what is recorded; then fail if a run has failed, or nothing is recorded."""
     from sala.reproduction.report import publish
 
-    written = publish(out, datasets, budget, episodes)
+    written = publish(out, wish)
     for sentence in written.sentences:
         console.out.print(escape(sentence))
-    console.out.print("written: " + escape(", ".join(str(path) for path in written.files)))
+    if written.files:
+        console.out.print("written: " + escape(", ".join(str(path) for path in written.files)))
+        for name in written.lacking:
+            console.warn(f"{out} has no records of {name} with the budget {wish.budget}: nothing is written of it")
     if failed := [job for job in todo if job.state == "failed"]:
         raise SalaError(
             f"{len(failed)} of {len(todo)} runs failed; the first, {failed[0].run.name}, said: {failed[0].message}"
         )
+    if not written.files:
+        shorter = "" if wish.n_episodes is None else f" of {wish.n_episodes} episodes"
+        raise SalaError(
+            f"{out} has no records of {', '.join(wish.names)} with the budget {wish.budget}{shorter}; leave out --no-run to "
+            "train them, or give the folder that has them with --out"
+        )
+
+
+def _variants(names: Sequence[str]) -> list[str]:
+    """The names; a method from a file is found from anywhere, and trusted since it is named."""
+    from sala.methods import plugins
+
+    for name in filter(plugins.is_file, names):
+        plugins.remember(name)
+    return [plugins.absolute(name) if plugins.is_file(name) else name for name in names]

@@ -22,6 +22,7 @@ from sala.cli.labeling_options import (
     Outliers,
     Precision,
     check_precision,
+    serve_command,
     tell_predicted,
     two_folders,
 )
@@ -66,13 +67,15 @@ def serve(
 
     labeled, pool = two_folders(folders, labels)
     check_precision(precision)
-    project = open_project(Places(pool, labeled, labels, outliers))
+    places = Places(pool, labeled, labels, outliers)
+    project = open_project(places)
     tell_predicted(project.n_predicted, labels)
     place = state or pool.resolve().with_name(f"{pool.resolve().name}.sala.jsonl")
     check_address(host, port)
     network = open_encoder(encoder)  # before the state: what fails leaves no new one behind
     with closing(Journal(place)) as journal:
         session = _session(project, network, encoder, journal, precision)
+        session.command = serve_command(places, encoder, precision, state)
         _tell(session, place)
         _serve(session, host, port, printable(pool.resolve().name), browser)
         kept = journal.where()

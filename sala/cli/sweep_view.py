@@ -13,7 +13,7 @@ from rich.table import Table
 from sala.cli import console
 from sala.cli.console import duration
 from sala.reproduction.estimate import Cost
-from sala.reproduction.published import VARIANTS
+from sala.reproduction.published import variant_named
 from sala.reproduction.runner import Job
 
 
@@ -25,7 +25,7 @@ def dry_table(todo: Sequence[Job], cost: Cost, n_jobs: int, n_wanted: int) -> Ta
     for job in todo:
         episodes = f"{job.episode:,} of {job.run.config.budget.n_episodes:,}"
         expected = duration(cost.seconds[job.run.name])
-        table.add_row(job.run.name, VARIANTS[job.run.cell.variant].label, episodes, expected)
+        table.add_row(job.run.name, variant_named(job.run.cell.variant).label, episodes, expected)
     table.caption = f"{price(cost, n_jobs)}, one thread each, on a machine that does nothing else"
     return table
 

@@ -72,7 +72,7 @@ def test_evaluate_as_json_has_every_accuracy_and_is_stored(runs: dict[str, Path]
 
 
 def test_compare_pairs_the_runs(runs: dict[str, Path]) -> None:
-    out, _ = sala("compare", str(runs["protonet"]), str(runs["sala"]), "--episodes", "20", "--json")
+    out, _ = sala("compare", str(runs["protonet"]), str(runs["sala"]), "--episodes", "20", "--setting", "ren", "--json")
     first, second = json.loads(out)
     assert first["difference"] == {"mean": 0.0, "ci95": 0.0}
     assert second["difference"]["mean"] == pytest.approx(second["mean"] - first["mean"])

@@ -106,7 +106,7 @@ def test_a_file_in_the_place_of_a_run_folder_is_said(refused: Callable[..., str]
 
 
 def test_resume_does_not_ignore_other_options(run: Path, refused: Callable[..., str]) -> None:
-    assert "leave out --episodes" in refused("train", "--resume", run, "--episodes", "9")
+    assert "leave out --seed" in refused("train", "--resume", run, "--seed", "9")
     assert "leave out --set" in refused("train", "--resume", run, "--set", "a=b")
 
 
@@ -133,7 +133,7 @@ def test_paths_with_spaces_brackets_and_letters_are_shown_as_they_are(sala: Sala
     assert out == f"{folder}\n"
     assert f"sala evaluate '{folder}'" in err
     shown = sala("compare", folder, "--episodes", "2")[1]
-    assert "my [bold] rün" in " ".join(shown.split())  # a long path is folded
+    assert "my [bold] rün" in shown
 
 
 def test_a_linked_run_is_a_run(run: Path, sala: Sala, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from sala.errors import SalaError
-from sala.training import loading as trained_runs
+from sala.training import measured as trained_runs
 from sala.training.checkpoint import load_checkpoint, save_checkpoint
 from sala.training.config import read_config
 from tests.helpers.noise_runs import (  # noqa: F401  (fixtures)
