@@ -8,6 +8,7 @@
     <!-- findings: all -->                     what was learned; or only the findings named
     <!-- labeling: goals -->                   a table of labeling results
     <!-- sets: accuracy -->                    a table of the classifier and its rivals on image sets of many kinds
+    <!-- compared: glyphs omniglot -->         what `sala compare --csv` wrote of runs, by name of the file in compared/
     <!-- end -->
 
 `python docs/tools/fill.py` writes, `python docs/tools/fill.py --check` fails if a page does not show what results/ has.
@@ -15,6 +16,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import sys
@@ -24,6 +26,7 @@ from pathlib import Path
 from labeling_tables import NOTHING, labeling_table, markdown
 from sets_tables import SETS_TABLES
 
+from sala.evaluation import formats as as_text
 from sala.reproduction import findings as learned
 from sala.reproduction import formats
 from sala.reproduction.coverage import coverage as covered
@@ -34,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")))
 MARK = re.compile(
-    r"(<!-- (tables|scales|treatments|summary|coverage|findings|labeling|sets): ([\w -]+?) -->\n).*?(<!-- end -->)",
+    r"(<!-- (tables|scales|treatments|summary|coverage|findings|labeling|sets|compared): ([\w -]+?) -->\n).*?(<!-- end -->)",
     re.DOTALL,
 )
 
@@ -43,7 +46,7 @@ def shown(names: Iterable[str], dataset: str, budget: str) -> str:
     """The tables that have records, each below its title."""
     found = {name: columns_of(name, [dataset], budget, RESULTS) for name in names}
     parts = [
-        f"**{TABLES[name].title}** (`{name}`)\n\n{formats.markdown(*formats.rows_of(columns))}"
+        f"**{TABLES[name].title}** (`{name}`)\n\n{as_text.markdown(*formats.rows_of(columns))}"
         for name, columns in found.items()
         if columns
     ]
@@ -69,7 +72,7 @@ def treatments(dataset: str, n_episodes: str) -> str:
         rows.append(
             ([treatment, *("-" if e is None else f"{e['val']:.1f} ± {e['ci95']:.1f}" for e in ends)], set[int]())
         )
-    return formats.markdown(["distances times", *methods.values()], sorted(rows)) if rows else NOTHING
+    return as_text.markdown(["distances times", *methods.values()], sorted(rows)) if rows else NOTHING
 
 
 def summary(*datasets: str) -> str:
@@ -85,22 +88,37 @@ def summary(*datasets: str) -> str:
     best = [column.best() for _, column in columns]
     rows = []
     for variant in columns[0][1].entries:
-        texts = [formats.accuracy_text(column.entries.get(variant)) for _, column in columns]
+        entries = [column.entries.get(variant) for _, column in columns]
+        texts = [as_text.accuracy_text(None if entry is None else entry.found) for entry in entries]
         rows.append(([VARIANTS[variant].label, *texts], {i + 1 for i, one in enumerate(best) if one == variant}))
     published = [column.entries["sala"].published for _, column in columns]
     rows.append((["SALA, as published", *("-" if n is None else f"{n:.2f}" for n in published)], set()))
-    return formats.markdown(header, rows)
+    return as_text.markdown(header, rows)
 
 
 def coverage(dataset: str, budget: str = "cpu") -> str:
     found = covered(dataset, budget, RESULTS)
     header, *rows = found.rows()
-    return found.sentence() + "\n\n" + formats.markdown(header, [(row, set()) for row in rows])
+    return found.sentence() + "\n\n" + as_text.markdown(header, [(row, set()) for row in rows])
 
 
 def findings(*names: str) -> str:
     sentences = learned.sentences(RESULTS, names=() if names == ("all",) else names)
     return "\n".join(f"- {sentence}" for sentence in sentences or ["Not yet run."]) + "\n"
+
+
+def compared(*datasets: str) -> str:
+    """A row for each method, named by its run folders DATASET-METHOD-sSEED; a column for each file."""
+    columns: dict[str, dict[str, str]] = {}
+    for dataset in datasets:
+        with (RESULTS / "compared" / f"{dataset}.csv").open(encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                name = re.sub(r"-s[\d{},]+$", "", row["run"].partition("-")[2])
+                seeds = f" ({row['seeds']} seeds: ± {float(row['seed_ci95']):.2f})" if row["seed_ci95"] else " †"
+                text = f"{float(row['accuracy']):.2f} ± {float(row['ci95']):.2f}{seeds}"
+                columns.setdefault(name, {})[dataset] = text
+    rows = [[f"`{name}`", *(found.get(dataset, "-") for dataset in datasets)] for name, found in columns.items()]
+    return as_text.markdown(["run", *datasets], [(row, set[int]()) for row in rows])
 
 
 MAKERS = {
@@ -112,6 +130,7 @@ MAKERS = {
     "findings": findings,
     "labeling": labeling_table,
     "sets": lambda name: markdown(SETS_TABLES[name]()),
+    "compared": compared,
 }
 
 

@@ -27,7 +27,7 @@ INCLUDE = re.compile(r"<!-- include: ([\w.]+) -->\n")
 COMMANDS = "<!-- commands -->"
 MATH = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 SITE_OF = {"SECURITY.md": "explanation/security.md", "CHANGELOG.md": "reference/changelog.md"}
-NOT_ON_SITE = re.compile(r"\[([^\]]+)\]\((?:CONTRIBUTING\.md|CITATION\.cff|LICENSE|README\.md)[^)]*\)")
+NOT_ON_SITE = re.compile(r"\[([^\]]+)\]\((?:CONTRIBUTING\.md|RELEASING\.md|CITATION\.cff|LICENSE|README\.md)[^)]*\)")
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
