@@ -1,10 +1,11 @@
 # `make demo` and `make test` do all the set-up they need.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := $(VENV)/$(SCRIPTS)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow test-all bench bench-labeling stress stress-quick results docs check format clean
+.PHONY: demo test test-slow test-all bench bench-labeling stress stress-quick results docs doctor package package-try check format clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -57,6 +58,20 @@ docs: $(VENV)/installed-docs  ## the documentation as pages in site/; a broken l
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
+doctor: $(VENV)/installed  ## what is installed and found here
+	@$(BIN)/sala doctor
+
+package: $(VENV)/installed-dev  ## wheel and source archive in dist/, their metadata checked
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist .
+	@$(BIN)/python -m twine check --strict dist/*
+
+package-try: package  ## the wheel in an empty environment, without what is optional
+	@rm -rf .venv-try
+	@$(PYTHON) -m venv .venv-try
+	@.venv-try/$(SCRIPTS)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	@cd dist && ../.venv-try/$(SCRIPTS)/sala doctor
+
 check: $(VENV)/installed-dev  ## formatting, lint, types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -67,4 +82,4 @@ format: $(VENV)/installed-dev
 	@$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-try build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

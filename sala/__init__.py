@@ -33,15 +33,19 @@ if TYPE_CHECKING:  # the same names as in _NAMES below, for type checkers and ed
     from sala.functional.refinement import refine
     from sala.functional.selection import PseudoLabels, nearest
     from sala.heads import HEADS, Head
+    from sala.labeling.card import save_model
     from sala.labeling.label import LabelingResult, label_folder
     from sala.labeling.predict import encoder_of, predict_files
     from sala.methods import METHODS, Method, build_method
     from sala.nn.backbones import BACKBONES, Identity, build_backbone
+    from sala.nn.base import Backbone
     from sala.training.config import RunConfig
     from sala.training.keeper import Watch
     from sala.training.loading import load
-    from sala.training.loop import TrainConfig, train
+    from sala.training.loop import Record, TrainState, train
     from sala.training.run import resume_run, start_run
+    from sala.training.saving import load_method, save
+    from sala.training.schedule import TrainConfig
 
 __all__ = [
     "BACKBONES",
@@ -50,6 +54,7 @@ __all__ = [
     "HEADS",
     "METHODS",
     "PROTOCOLS",
+    "Backbone",
     "Budget",
     "ClassifierConfig",
     "Episode",
@@ -66,12 +71,14 @@ __all__ = [
     "Method",
     "Protocol",
     "PseudoLabels",
+    "Record",
     "Result",
     "RunConfig",
     "SALAClassifier",
     "SalaError",
     "Task",
     "TrainConfig",
+    "TrainState",
     "Watch",
     "build_backbone",
     "build_method",
@@ -85,6 +92,7 @@ __all__ = [
     "label_folder",
     "load",
     "load_dataset",
+    "load_method",
     "make_task",
     "nearest",
     "open_encoder",
@@ -92,6 +100,8 @@ __all__ = [
     "refine",
     "rejection_threshold",
     "resume_run",
+    "save",
+    "save_model",
     "squared_distances",
     "start_run",
     "train",
@@ -123,15 +133,19 @@ _NAMES = {
     "functional.refinement": ("refine",),
     "functional.selection": ("PseudoLabels", "nearest"),
     "heads": ("HEADS", "Head"),
+    "labeling.card": ("save_model",),
     "labeling.label": ("LabelingResult", "label_folder"),
     "labeling.predict": ("encoder_of", "predict_files"),
     "methods": ("METHODS", "Method", "build_method"),
     "nn.backbones": ("BACKBONES", "Identity", "build_backbone"),
+    "nn.base": ("Backbone",),
     "training.config": ("RunConfig",),
     "training.keeper": ("Watch",),
     "training.loading": ("load",),
-    "training.loop": ("TrainConfig", "train"),
+    "training.loop": ("Record", "TrainState", "train"),
     "training.run": ("resume_run", "start_run"),
+    "training.saving": ("load_method", "save"),
+    "training.schedule": ("TrainConfig",),
 }  # by the module that has them
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import platform
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from sala.errors import writing
+from sala.locks import is_running
 
-NAME = re.compile(r"\..*\.(\d+)\.partial", re.DOTALL)  # .target.PROCESS.partial
+HOST = hashlib.sha256(platform.node().encode("utf-8", "replace")).hexdigest()[:8]  # folders may be shared by machines
+NAME = re.compile(r"\..*\.(\d+)(?:-(\w+))?\.partial", re.DOTALL)  # .target.PROCESS-HOST.partial
 
 
 @contextmanager
@@ -21,7 +25,7 @@ def partial_file(path: Path, name: str | None = None) -> Iterator[Path]:
 
     `name` stands for the name of the target in its own, where that would be too long.
     """
-    place = path.with_name(f".{name or path.name}.{os.getpid()}.partial")
+    place = path.with_name(f".{name or path.name}.{os.getpid()}-{HOST}.partial")
     try:
         yield place
     finally:
@@ -29,23 +33,18 @@ def partial_file(path: Path, name: str | None = None) -> Iterator[Path]:
 
 
 def remove_stale(folder: Path) -> None:
-    """Remove what killed processes have left in a folder: partial files whose process is gone."""
+    """Remove what killed processes have left in a folder: partial files whose process is gone. Of another machine's processes
+    nobody here knows; theirs stay."""
     for place in folder.glob(".*.partial"):
         found = NAME.fullmatch(place.name)
-        if found and not _is_running(int(found[1])):
+        if found and found[2] in (None, HOST) and not _is_under_way(int(found[1])):
             place.unlink(missing_ok=True)
 
 
-def _is_running(process: int) -> bool:
+def _is_under_way(process: int) -> bool:
     if process == os.getpid():
         return False  # this one, or one before it that had its number: whoever asks has nothing under way there
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # another user's
-        return True
-    return True
+    return is_running(process)
 
 
 def write_atomically(path: Path, content: bytes, previous: Path | None = None) -> None:

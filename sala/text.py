@@ -11,4 +11,6 @@ def counted(n: int, noun: str) -> str:
 
 def printable(name: str) -> str:
     """A file's name fit for a message: what would steer the terminal or break the line is escaped."""
+    if name.isprintable():
+        return name
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)

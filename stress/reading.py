@@ -135,7 +135,7 @@ def of_runs(world: World, folder: Path) -> list[Reader]:
     return [
         Reader("run", folder / "run", ("config.json",), evaluate, 3),
         Reader("run-resumed", folder / "run", texts, resume, 3),
-        Reader("run-results", folder / "run", ("results/*.json",), _compare, 2),
+        Reader("run-results", folder / "run", ("results/*.json",), evaluate, 2),
         Reader("checkpoint", folder / "run", (*weights, "previous.safetensors"), _evaluate_and_resume, 4),
         Reader("run-as-encoder", folder / "run", ("config.json", "best.safetensors"), _embed_by_run, 2),
         Reader("record", folder / "records", (record,), lambda f: _read_record(f, run), 2),
@@ -144,7 +144,7 @@ def of_runs(world: World, folder: Path) -> list[Reader]:
 
 def evaluate(folder: Path) -> None:
     from sala.training.config import read_config
-    from sala.training.loading import evaluate_run
+    from sala.training.measured import evaluate_run
 
     evaluate_run(folder, read_config(folder).protocol.test, n_episodes=3)
 
@@ -166,14 +166,6 @@ def _evaluate_and_resume(folder: Path) -> None:
     resume(folder)
 
 
-def _compare(folder: Path) -> None:
-    from sala.training.config import read_config
-    from sala.training.loading import stored_result
-
-    for shape in read_config(folder).protocol.test.values():
-        stored_result(folder, shape, "test", 3)
-
-
 def _embed_by_run(folder: Path) -> None:
     from sala.encoders import embed_files, open_encoder
 
@@ -193,9 +185,10 @@ def _a_record(folder: Path) -> tuple[str, object]:
 
 
 def _read_record(folder: Path, run: object) -> None:
+    from sala.evaluation.formats import markdown
     from sala.reproduction import formats, tables
     from sala.reproduction.records import read_record
 
     read_record(folder, run)  # type: ignore[arg-type]
     columns = tables.columns_of("table1", ["omniglot"], "cpu", folder)
-    formats.markdown(*formats.rows_of(columns))
+    markdown(*formats.rows_of(columns))

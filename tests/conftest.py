@@ -13,15 +13,28 @@ import torch
 
 from sala.cli.app import main
 from sala.data import ImageStore, load_dataset
-from sala.data.store import ClassEntry, Source, build_store
+from sala.data.build import build_store
+from sala.data.store import ClassEntry, Source
 from sala.encoders import Encoder, open_encoder
 from sala.encoders.efficientnet_lite import lite_weights
 from sala.errors import SalaError
 from sala.nn import kernels
 from tests.helpers.pages import folders, port, session  # noqa: F401  (fixtures)
 from tests.helpers.painted import color_encoder, painted  # noqa: F401  (fixtures)
+from tests.helpers.systems import lacking
 from tests.helpers.tasks import SameByThreads
 from tests.helpers.trees import Prepare
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """On Windows, a test that asks for pipes, links or signals of POSIX is skipped."""
+    try:
+        yield
+    except (AttributeError, OSError) as error:
+        if sys.platform == "win32" and (what := lacking(error)):
+            pytest.skip(f"Windows has no {what}")
+        raise
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -89,10 +89,18 @@ def softmax_regression(
 
 
 def set_to_set(
-    x: list[Vector], W_q: list[Vector], W_k: list[Vector], W_v: list[Vector], W: list[Vector], b: Vector, eps: float
+    x: list[Vector],
+    attended: list[Vector],
+    W_q: list[Vector],
+    W_k: list[Vector],
+    W_v: list[Vector],
+    W: list[Vector],
+    b: Vector,
+    eps: float,
 ) -> list[Vector]:
-    """Ye et al.: self-attention with one head, a linear layer, a skip connection, and layer norm with gain 1."""
-    q, k, v = ([[dot(row, one) for row in weights] for one in x] for weights in (W_q, W_k, W_v))
+    """Ye et al.: attention with one head, a linear layer, a skip connection, and layer norm with gain 1."""
+    q = [[dot(row, one) for row in W_q] for one in x]
+    k, v = ([[dot(row, one) for row in weights] for one in attended] for weights in (W_k, W_v))
     adapted = []
     for i, one in enumerate(x):
         a = softmax([dot(q[i], key) / math.sqrt(len(one)) for key in k])

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from sala.cli import app as cli
 from sala.data import ImageStore
-from sala.data.store import ClassEntry, Source, build_store
+from sala.data.build import build_store
+from sala.data.store import ClassEntry, Source
 from sala.training import config as runconfig
 
 TRAIN = ["train", "--dataset", "glyphs", "--episodes", "2", "--threads", "1", "--method"]

@@ -28,7 +28,7 @@ def opened(browser: Any, folders: tuple[Path, Path], view: str = "#all", **optio
         size = {"width": 1300, "height": 800}
         context = browser.new_context(**({"viewport": size, "accept_downloads": True} | options))
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(180_000)  # machines may be busy
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
