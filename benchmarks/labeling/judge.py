@@ -33,9 +33,10 @@ from sala.classifier.fit import ClassifierConfig, fit_pool
 from sala.classifier.normalize import mean_of, normalized, to_tensor
 from sala.functional import one_hot, unit_length
 from sala.heads import HEADS
+from sala.labeling.predictions import find_thresholds
 
 PRECISIONS = (0.8, 0.9, 0.95)
-CONFIDENT, COVERED = 0.9, 0.95  # what `sala label` calls confident; accuracy at which coverage is measured
+DEFAULT, COVERED = 0.9, 0.95  # precision of `sala label`; accuracy at which coverage is measured
 SLOW = ("ilpc", "self-training")
 LARGEST_VARIED = 5_000
 Answer = tuple[np.ndarray, np.ndarray]  # probabilities [n, k], outlier scores [n]
@@ -123,9 +124,9 @@ def measure_ours(draw: Draw) -> dict[str, Any]:
         found[f"rejected {precision}"] = [
             int(is_rejected.sum()), int((is_rejected & is_outlier).sum()), in_hindsight(score, is_outlier, precision),
         ]  # fmt: skip
-        if precision == CONFIDENT:
+        if precision == DEFAULT:
             confidence = pool.probabilities.max(1) * (1 - score)
-            is_confident = ~is_rejected & (confidence >= CONFIDENT)
+            is_confident = ~is_rejected & (confidence >= find_thresholds(fitted, precision).confident)
             right = int((is_confident & (pool.label == draw.truth)).sum())
             found["confident"] = [int(is_confident.sum()), right, len(score)]
     return found

@@ -46,7 +46,7 @@ OldOutliers = Annotated[Path | None, typer.Option("--junk", hidden=True, readabl
 Precision = Annotated[
     float,
     typer.Option(
-        help="A label is confident from this probability on; of the rejected images this share is expected to be outliers."
+        help="Of the rejected images this share is expected to be outliers; labels are confident from halfway to certainty on (0.95 for 0.9)."
     ),
 ]
 Describe = Annotated[

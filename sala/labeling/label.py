@@ -52,7 +52,7 @@ def label_folder(
     outliers : path, optional
         A folder of images that are of none of the classes.
     precision : float
-        Labels are confident from this probability on; of the rejected images this share is expected to be outliers.
+        Of the rejected images this share is expected to be outliers; labels are confident from `(1 + precision) / 2` on.
     describe : sequence of str, optional
         Experimental, for encoders of images and text: "CLASS=TEXT", or a text with {} for the name of each class, such as
         "a photo of a {}". Texts count as prior examples; how many is chosen on held-out labeled images.

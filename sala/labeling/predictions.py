@@ -73,9 +73,9 @@ class Thresholds:
 
 
 def find_thresholds(fitted: Fitted, precision: float) -> Thresholds:
-    """Of the rejected images the share `precision` is expected to be outliers; each confident label is right with that
-    probability, and more probable than not."""
-    return Thresholds(precision, fitted.rejection_threshold(precision), max(precision, 0.5))
+    """Of the rejected images the share `precision` is expected to be outliers, and confident labels have half of its errors:
+    on images unlike those that the probabilities were calibrated on, they are right less often than they claim."""
+    return Thresholds(precision, fitted.rejection_threshold(precision), (1 + precision) / 2)
 
 
 @dataclass(frozen=True)
