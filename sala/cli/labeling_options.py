@@ -46,7 +46,8 @@ OldOutliers = Annotated[Path | None, typer.Option("--junk", hidden=True, readabl
 Precision = Annotated[
     float,
     typer.Option(
-        help="Of the rejected images this share is expected to be outliers; labels are confident from halfway to certainty on (0.95 for 0.9)."
+        help="Of the rejected images this share is expected to be outliers. Labels are confident from halfway between it and "
+        "certainty on: 0.95 for 0.9."
     ),
 ]
 Describe = Annotated[
