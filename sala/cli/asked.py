@@ -70,10 +70,11 @@ def with_numbers(shape: EpisodeShape, **numbers: int | None) -> EpisodeShape:
 
 
 def evaluation_shapes(protocol: Protocol, setting: str | None, **numbers: int | None) -> dict[str, EpisodeShape]:
-    """The test settings by name, or the one that is asked for; one of them where the numbers make all the same."""
+    """The test settings by name, or the one that is asked for; only `asked` where the numbers make several the same."""
     settings = {setting: protocol.test_shape(setting)} if setting else protocol.test
     shapes = {name: with_numbers(shape, **numbers) for name, shape in settings.items()}
-    return dict(list(shapes.items())[:1]) if len(set(shapes.values())) == 1 else shapes
+    one, *others = shapes.values()
+    return {"asked": one} if others and set(others) == {one} else shapes
 
 
 def budget(protocol: Protocol, name: str, episodes: int | None, validate_every: int | None) -> Budget:

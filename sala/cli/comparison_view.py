@@ -102,7 +102,7 @@ def _table(rows: Sequence[Row]) -> Table:
         over_seeds = [_over_seeds(row)] if has_seeds else []
         difference = [_difference_over_seeds(row, base)] if has_seeds else []
         texts = (str(row.result.interval), *over_seeds, _difference(row, base), *difference)
-        table.add_row(escape(row.name), escape(Path(row.method).name), *texts)  # of a file: file.py:Class
+        table.add_row(escape(row.name), escape(row.method_name), *texts)
     return table
 
 
@@ -118,7 +118,12 @@ def _difference(row: Row, base: Row) -> str:
         return "-"
     difference = row.minus(base)
     is_clear = abs(difference.mean) > difference.ci95
-    return f"{difference.mean:+.2f} ± {difference.ci95:.2f}" + ("" if is_clear else "  (unclear)")
+    text = f"{difference.mean:+.2f} ± {difference.ci95:.2f}" + ("" if is_clear else "  (unclear)")
+    return text + (f", {_seeds(row.common_seeds(base))}" if row.is_of_some_seeds(base) else "")
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return ("seed " if len(seeds) == 1 else "seeds ") + ", ".join(map(str, seeds))
 
 
 def _difference_over_seeds(row: Row, base: Row) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sala.encoders import EmbedProgress
 
 FIRST_LINE, BETWEEN_LINES = 5.0, 60.0  # seconds: lines of progress where there is no terminal
+SPEED_OVER = 600.0  # seconds: long enough that a validation in between does not look like the end of all speed
 MAX_SENTENCE = 1_500  # characters: beginning and end of a longer one are shown
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -45,7 +46,7 @@ class Lines(Progress):
     """Progress as lines of text, for logs and pipes; work that ends at once leaves none."""
 
     def __init__(self, *columns: ProgressColumn):
-        super().__init__(*columns, console=err, disable=True, get_time=clock, speed_estimate_period=2 * BETWEEN_LINES)
+        super().__init__(*columns, console=err, disable=True, get_time=clock, speed_estimate_period=SPEED_OVER)
         self.begun = clock()
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
@@ -82,7 +83,7 @@ def progress_bar(*columns: str, is_counted: bool = True) -> Progress:
         shown = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *texts, Left()]
     if not err.is_terminal:
         return Lines(*shown)
-    return Progress(*shown, console=err, transient=True, redirect_stdout=False)
+    return Progress(*shown, console=err, transient=True, redirect_stdout=False, speed_estimate_period=SPEED_OVER)
 
 
 @contextmanager

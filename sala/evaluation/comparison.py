@@ -7,12 +7,15 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import PurePath
 from typing import Any
 
 from sala.evaluation.formats import ONE_SEED_NOTE, Rows, accuracy_text, difference_text, has_one_seed, latex
 from sala.evaluation.report import protocol_note
 from sala.evaluation.results import Interval, Result
 from sala.evaluation.seeds import MIN_SEEDS, SeedInterval, SeedResults, best_of
+
+SOME_SEEDS_NOTE = "Differences are of the seeds that both rows have, and not always those of the two means."
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,20 @@ class Row:
         """With each episode's mean over the seeds."""
         return self.found.mean_result
 
+    @property
+    def method_name(self) -> str:
+        """Of a method in a file without the folder: file.py:Class."""
+        return PurePath(self.method).name
+
+    def common_seeds(self, base: Row) -> list[int]:
+        """The seeds that both have: those of which differences are, where there are any."""
+        return sorted(self.runs.keys() & base.runs.keys())
+
+    def is_of_some_seeds(self, base: Row) -> bool:
+        """Whether the difference is of some seeds alone, so that it is not that of the two means."""
+        common = self.common_seeds(base)
+        return bool(common) and not len(common) == len(self.runs) == len(base.runs)
+
     def minus(self, base: Row) -> Interval:
         """The paired difference over episodes: of common seeds, or of the means over seeds where there are none."""
         found = self.found.minus(base.found)
@@ -80,6 +97,7 @@ def _plain(row: Row, base: Row) -> dict[str, Any]:
         "method": row.method,
         **_interval(row.result.interval),
         "difference": _interval(row.minus(base)),
+        "difference_seeds": row.common_seeds(base),
         "over_seeds": {**asdict(over_seeds), "sd": row.found.seed_sd} if has_seeds and over_seeds else None,
         "difference_over_seeds": None if difference is None else asdict(difference),
         "runs": [
@@ -109,7 +127,7 @@ def _cells(row: Row, base: Row) -> dict[str, Any]:
     return {
         "setting": row.setting,
         "run": row.name,
-        "method": row.method,
+        "method": row.method_name,
         "accuracy": plain["mean"],
         "ci95": plain["ci95"],
         "seeds": len(row.runs),
@@ -118,6 +136,7 @@ def _cells(row: Row, base: Row) -> dict[str, Any]:
         "difference": plain["difference"]["mean"],
         "difference_ci95": plain["difference"]["ci95"],
         "difference_seed_ci95": difference.get("ci95"),
+        "difference_seeds": " ".join(map(str, plain["difference_seeds"])),
         "split": result.split,
         "episodes": len(result.accuracies),
         **asdict(result.shape),
@@ -154,6 +173,11 @@ def _notes(settings: Mapping[str, Sequence[Row]], lines: Rows) -> str:
         "% Needs \\usepackage{booktabs}. Accuracy in percent, +- the half-width of the 95 % interval over episodes; in",
         "% brackets the number of trainings and the half-width of the 95 % t interval over them. Bold: better than every",
         f"% other row over at least {MIN_SEEDS} common seeds.",
+        *(
+            [f"% {SOME_SEEDS_NOTE}"]
+            if any(row.is_of_some_seeds(some[0]) for some in settings.values() for row in some)
+            else []
+        ),
         *(f"% {setting or 'accuracy'}: {protocol_note(some[0].result)}" for setting, some in settings.items()),
         *([f"% $\\dagger$ {ONE_SEED_NOTE[2:]}"] if has_one_seed(lines) else []),
     ]

@@ -34,12 +34,14 @@ class MAML(Method):
     step 2 alone, as in the released code. Unlabeled images are not used.
 
     Deviations: no batch of tasks and no other learning rate than for all methods; `sala train --episodes-per-step 32` is the
-    paper's batch for Omniglot. Batch norm normalizes by the statistics of the episode, as in the released code, where
-    queries are normalized by their own and so see each other (`transductive`); by default they are normalized by the
-    support's, with gradients through these (test_a_query_is_normalized_by_the_support). Steps and their size are the
-    paper's for 5 ways of Omniglot; for miniImageNet it has n_steps=5, n_test_steps=10 and step_size=0.01. The paper's last
-    layer has a row for each class, and so a number of classes; `n_way=None` has one row for all of them (Ye and Chao, ICLR
-    2022), so that any number of classes in any order will do. In a run `n_way` is that of the training episodes.
+    paper's batch for Omniglot. The network is the common one: the paper's has strides in place of pools on Omniglot, and 32
+    channels on miniImageNet, where the released code also clips gradients. Batch norm normalizes by the statistics of the
+    episode, as in the released code, where queries are normalized by their own and so see each other (`transductive`); by
+    default they are normalized by the support's, with gradients through these
+    (test_a_query_is_normalized_by_the_support). Steps and their size are the paper's for 5 ways of Omniglot; for
+    miniImageNet it has n_steps=5, n_test_steps=10 and step_size=0.01. The paper's last layer has a row for each class, and
+    so a number of classes; `n_way=None` has one row for all of them (Ye and Chao, ICLR 2022), so that any number of classes
+    in any order will do. In a run `n_way` is that of the training episodes.
 
     Parameters
     ----------

@@ -32,7 +32,8 @@ class MatchingNet(Method):
     Unlabeled images are not used: no published form has them. The logits are log P.
 
     Deviations: f' and g' are one network, as in the paper's experiments, and the common one. `scale` multiplies the cosine
-    and is 1 in the paper; then no class of five has more than e^2 / (e^2 + 4) of the probability. The paper gives neither K
+    and is 1 in the paper; then no class of five has more than e^2 / (e^2 + 4) of the probability, and e / (e + 4) where a
+    network ends in a ReLU, as here (test_no_embedding_of_a_relu_is_opposite_to_another). The paper gives neither K
     nor the first state: h and the cell begin at 0, so that the first r is the mean of the support. With `context` the order
     of the support matters, as in the paper (test_with_context_the_order_of_the_support_matters). Trained with as many ways
     as tested.

@@ -39,13 +39,15 @@ class MetaGAN(Method):
     last two terms; unlabeled images are then in the batch-norm batch only.
 
     Deviations: no code was released, and the paper's own classifiers are MAML and a Relation Network; the default is the
-    prototype head on the common backbone, `discriminator="relation"` the paper's second. The offset b is needed: without it
-    LSE_k l_k <= log N, whatever x is (test_without_its_offset_nothing_could_be_called_real); it starts at the mean distance of
-    the first episode, and a at 1 / sqrt(d), so that p_real of real images starts not far from 1/2 (about 0.9 on 28 x 28
-    letters). The generator is small (a step must be affordable on a CPU), normalizes each pixel's channels and ends in the
-    range of real images; its Adam has moments (0.5, 0.9), the discriminator's is the common one. Fakes pass batch norm as a
-    batch of their own and leave no trace in its running statistics. Distractors count as real: nothing here could reject them.
-    Noise is a function of the task's images, so that a training can be repeated bit for bit.
+    prototype head on the common backbone, `discriminator="relation"` the paper's second, by its scores before the sigmoid: in
+    (0, 1) they would make p_real at least N / (N + 1) (test_scores_between_0_and_1_could_call_nothing_fake). With prototypes
+    the offset b is needed: without it LSE_k l_k <= log N, whatever x is
+    (test_without_its_offset_nothing_could_be_called_real); it starts at the mean distance of the first episode, and a at
+    1 / sqrt(d), so that p_real of real images starts not far from 1/2 (about 0.9 on 28 x 28 letters). The generator
+    is small (a step must be affordable on a CPU), normalizes each pixel's channels and ends in the range of real images; its
+    Adam has moments (0.5, 0.9), the discriminator's is the common one. Fakes pass batch norm as a batch of their own and
+    leave no trace in its running statistics. Distractors count as real: nothing here could reject them. Noise is a function
+    of the task's images, so that a training can be repeated bit for bit.
 
     Parameters
     ----------

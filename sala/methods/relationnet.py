@@ -26,11 +26,12 @@ class RelationNet(Method):
 
     Unlabeled images are not used: no published form has them. The logits are those of r: before the sigmoid.
 
-    Deviations: the maps of a class are averaged, not summed, so that classes may have different numbers of shots, also
-    other ones than in training. With equal numbers it is the same up to a factor of the first convolution's weights;
-    `class_map="sum"` is the paper's. The common backbone pads all its convolutions (7 x 7 pixels of a 28 x 28 image, 5 x 5
-    in the released code) and PyTorch's initialization; gradients are not clipped. At test batch norm has its running
-    statistics; the released code has those of the queries, which then see each other.
+    Deviations: the loss is the mean over pairs, as in the released code, where eq. 2 has the sum. The maps of a class are
+    averaged, not summed, so that classes may have different numbers of shots, also other ones than in training. With equal
+    numbers it is the same up to a factor of the first convolution's weights; `class_map="sum"` is the paper's. The common
+    backbone pads all its convolutions (7 x 7 pixels of a 28 x 28 image, 5 x 5 in the released code) and has PyTorch's
+    initialization; gradients are not clipped. At test batch norm has its running statistics; the released code has those
+    of the queries, which then see each other.
 
     Parameters
     ----------

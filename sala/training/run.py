@@ -190,13 +190,19 @@ def resume_run(
     samplers = samplers_of(config, store)
     with alone(folder) if ranks.is_first else nullcontext():
         _restore_newest(folder, method, state, watch)
-        watch.on_note(f"going on after episode {state.episode:,} of {config.budget.n_episodes:,}")
+        watch.on_note(_how_far(state.episode, config.budget.n_episodes))
         ranks.any(False)  # all have read before the first writes
         if ranks.is_first:
             forget_after(folder / "metrics.jsonl", state.episode)
             if n_episodes is not None:
                 write_json(folder / "config.json", recorded_config.to_json())
         return _train(folder, config, method, samplers, state, watch, ranks)
+
+
+def _how_far(episode: int, n_episodes: int) -> str:
+    if episode >= n_episodes:
+        return f"all {n_episodes:,} episodes are done; --episodes with a larger number extends the run"
+    return f"going on after episode {episode:,} of {n_episodes:,}"
 
 
 def _restore_newest(folder: Path, method: Method, state: TrainState, watch: Watch) -> None:

@@ -74,6 +74,17 @@ def test_long_work_says_a_line_after_seconds_and_then_one_a_minute(clock: Clock,
     assert "650/4000" in lines[1] and "images" in lines[1] and "6 min left" in lines[1]
 
 
+def test_a_pause_for_a_validation_leaves_the_time_left_believable(clock: Clock, said: Said) -> None:
+    """100 episodes in 100 s, then a validation of 150 s: the remaining 100 take two to five minutes, not hours."""
+    with console.counting("training", "episodes") as report:
+        for done in range(1, 101):
+            clock.tick(1)
+            report(done, 200)
+        clock.tick(150)
+        report(101, 200)
+    assert "101/200" in said()[-1] and said()[-1].endswith("4 min left")
+
+
 def test_two_works_in_turn_share_the_minute(clock: Clock, said: Said) -> None:
     for name in ("one", "two"):
         with console.counting(name) as report:

@@ -156,6 +156,14 @@ def test_tables_are_written_to_files(seeds: dict[str, Path], sala: Sala, tmp_pat
     assert r"\toprule" in (tmp_path / "table.tex").read_text(encoding="utf-8")
 
 
+def test_numbers_that_leave_no_difference_between_settings_are_one_that_is_asked(
+    seeds: dict[str, Path], sala: Sala
+) -> None:
+    words = ("evaluate", seeds["protonet0"], *FEW, "--queries", "2", "--json")
+    assert list(json.loads(sala(*words)[1])["settings"]) == ["ren", "large"]
+    assert list(json.loads(sala(*words, "--unlabeled", "3")[1])["settings"]) == ["asked"]
+
+
 def test_a_dash_prints_the_table_and_nothing_else(seeds: dict[str, Path], sala: Sala) -> None:
     out = sala("evaluate", seeds["protonet0"], *FEW, "--csv", "-")[1]
     assert [line.split(",")[0] for line in out.splitlines()] == ["setting", "ren", "large"]

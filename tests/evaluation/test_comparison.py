@@ -10,7 +10,7 @@ import pytest
 
 from sala.episodes.protocol import EpisodeShape
 from sala.errors import SalaError
-from sala.evaluation.comparison import Row, by_setting, labels, to_csv, to_json, to_latex
+from sala.evaluation.comparison import SOME_SEEDS_NOTE, Row, by_setting, labels, to_csv, to_json, to_latex
 from sala.evaluation.report import accuracy_note
 from sala.evaluation.results import Result
 from sala.evaluation.seeds import SeedResults
@@ -45,6 +45,22 @@ def test_rows_without_a_common_seed_are_paired_over_episodes_alone() -> None:
     other = row("other", "sala", [0.5, 0.7], seed=9)
     assert other.minus(LOW).mean == pytest.approx(5)
     assert other.minus_over_seeds(LOW) is None
+
+
+def test_a_difference_of_some_seeds_alone_is_said_to_be() -> None:
+    """HIGH has the seeds 0 and 1; the means differ by 5 points, seed 0 by 0."""
+    one = row("one", "tpn", [0.6, 0.8])
+    assert one.minus(HIGH).mean == pytest.approx(0)
+    assert one.is_of_some_seeds(HIGH) and HIGH.is_of_some_seeds(one)
+    assert not HIGH.is_of_some_seeds(LOW)
+    assert not row("other", "tpn", [0.5, 0.7], seed=9).is_of_some_seeds(LOW)  # no common seed: of the means
+    assert [found["difference_seeds"] for found in to_json([HIGH, one])] == [[0, 1], [0]]
+    assert SOME_SEEDS_NOTE in to_latex([HIGH, one]) and SOME_SEEDS_NOTE not in to_latex([LOW, HIGH])
+
+
+def test_csv_names_a_method_without_the_folders_of_its_file() -> None:
+    (line,) = csv.DictReader(io.StringIO(to_csv([row("own", "/home/me/mine.py:Mine", [0.5, 0.7])])))
+    assert line["method"] == "mine.py:Mine"
 
 
 def test_other_episodes_are_refused() -> None:

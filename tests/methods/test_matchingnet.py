@@ -12,9 +12,11 @@ from torch.testing import assert_close
 from sala.data import ImageStore
 from sala.errors import SalaError
 from sala.functional import attention
+from sala.methods import build_method
 from sala.methods.matchingnet import MatchingNet
+from sala.nn.backbones import build_backbone
 from tests.helpers import beyond_reference as reference
-from tests.helpers.tasks import as_tensor, gradients_agree, learns_glyphs, lists, on_features, random_task
+from tests.helpers.tasks import as_tensor, gradients_agree, images_task, learns_glyphs, lists, on_features, random_task
 
 
 def test_attention_weights_are_a_softmax_of_products() -> None:
@@ -42,6 +44,16 @@ def test_a_query_in_one_direction_with_one_image_of_five() -> None:
     support = torch.tensor([[1.0], [-1.0], [-1.0], [-1.0], [-1.0]], dtype=torch.float64)
     task = replace(random_task(n_way=5, shots=1, d=1), support=support, query=support[:1])
     assert on_features("matchingnet", d=1).logits(task)[0, 0].exp() == pytest.approx(math.e**2 / (math.e**2 + 4))
+
+
+def test_no_embedding_of_a_relu_is_opposite_to_another() -> None:
+    """Cosines are from 0 to 1 then, and the largest probability is e / (e + 4)."""
+    eye = torch.eye(5, dtype=torch.float64)
+    task = replace(random_task(n_way=5, shots=1, d=5), support=eye, query=eye[:1])
+    assert on_features("matchingnet", d=5).logits(task)[0, 0].exp() == pytest.approx(math.e / (math.e + 4))
+    torch.manual_seed(0)
+    method = build_method("matchingnet", build_backbone("conv4", (28, 28, 1))).eval()
+    assert method.embed(images_task()[0]).query.min() >= 0
 
 
 def test_a_large_scale_is_the_nearest_neighbor_and_stays_finite() -> None:

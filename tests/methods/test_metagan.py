@@ -42,8 +42,9 @@ def test_real_and_fake_are_the_two_sides_of_an_n_plus_1_way_softmax() -> None:
     assert_close(log_p_real(scores), as_tensor([by_hand])[0])
 
 
-def test_the_discriminators_loss_is_the_sum_of_its_three_terms() -> None:
-    method = on_images().train()
+@pytest.mark.parametrize("discriminator", ["prototypes", "relation"])
+def test_the_discriminators_loss_is_the_sum_of_its_three_terms(discriminator: str) -> None:
+    method = on_images(discriminator=discriminator).train()
     task, labels = images_task()
     method.prepare(task)
     loss = method.loss(task, labels, "discriminator")
@@ -58,8 +59,9 @@ def test_the_discriminators_loss_is_the_sum_of_its_three_terms() -> None:
     assert loss.item() == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_generators_loss_is_how_real_its_fakes_seem() -> None:
-    method = on_images().train()
+@pytest.mark.parametrize("discriminator", ["prototypes", "relation"])
+def test_the_generators_loss_is_how_real_its_fakes_seem(discriminator: str) -> None:
+    method = on_images(discriminator=discriminator).train()
     task, labels = images_task()
     embedded = method.embed(task)
     c = class_means(embedded.support, embedded.labels, 3)
@@ -86,6 +88,13 @@ def test_without_its_offset_nothing_could_be_called_real() -> None:
     with torch.no_grad():
         method.offset.fill_(-method.logits(task).mean())
     assert (log_p_real(method.logits(task))[far] > torch.tensor(0.5).log()).any()
+
+
+def test_scores_between_0_and_1_could_call_nothing_fake() -> None:
+    """Relations after their sigmoid: p_real is above N / (N + 1), and below it before."""
+    relations = torch.linspace(-9, 9, 20, dtype=torch.float64)[:, None].expand(-1, 4)
+    assert (log_p_real(relations.sigmoid()).exp() > 4 / 5).all()
+    assert log_p_real(relations).exp()[0] < 0.01
 
 
 def test_the_gradient_of_the_discriminator_passes_embeddings_and_prototypes() -> None:
