@@ -16,7 +16,7 @@ from sala.labeling.descriptions import Descriptions, described, fit_described
 from sala.labeling.embedding import ProjectFeatures, describe_encoder, embed_project
 from sala.labeling.large_pools import fit_rows
 from sala.labeling.places import Places
-from sala.labeling.predictions import Ints, Predictions, Thresholds, find_thresholds
+from sala.labeling.predictions import Ints, Predictions, RejectionBasis, Thresholds, find_thresholds
 from sala.labeling.project import OUTLIER, UNLABELED, Project, open_project
 from sala.labeling.recalibration import answered_threshold
 from sala.labeling.result import LabelingResult
@@ -120,7 +120,8 @@ def classify(
         return fit_rows(features, pool, examples, labels, classes=classes, outliers=features[outliers])
 
     fitted, n_prior_examples = fit_described(fit, rows, descriptions, features[labeled], y)
-    thresholds = _answered(find_thresholds(fitted, precision), fitted, answers)
+    own = find_thresholds(fitted, precision)
+    thresholds = _answered(own, fitted, answers)
     table = Table(len(given))
     table.fill(rows, active, fitted.pool)
     table.fill_given(np.concatenate([labeled, outliers]), active, given, fitted.model, features)
@@ -137,6 +138,13 @@ def classify(
         replace(fitted.model, note=note),
         fitted.held_out,
         fitted.rejection_obstacle if thresholds.outlier >= 1 else "",
+        RejectionBasis(
+            fitted.rejection_obstacle,
+            len(outliers),
+            len(fitted.held_out_outlier_probability),
+            len(answers.claims) if answers else 0,
+            own.outlier,
+        ),
     )
 
 

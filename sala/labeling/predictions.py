@@ -72,6 +72,17 @@ class Thresholds:
         return cls(**values)
 
 
+@dataclass(frozen=True)
+class RejectionBasis:
+    """What a rejection threshold rests on."""
+
+    obstacle: str = ""  # why the classifier by itself rejects nothing; empty where it does
+    n_known_outliers: int = 0
+    n_held_out: int = 0  # labeled images that vouch for rejections; 0 where a class has a single one
+    n_answers: int = 0  # labels of images that had a prediction
+    own_threshold: float = 1.0  # the classifier's, before answers
+
+
 def find_thresholds(fitted: Fitted, precision: float) -> Thresholds:
     """Of the rejected images the share `precision` is expected to be outliers, and confident labels have half of its errors:
     on images unlike those that the probabilities were calibrated on, they are right less often than they claim."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sala.classifier.fit import HeldOut, LabelModel
 from sala.labeling.embedding import ProjectFeatures
-from sala.labeling.predictions import Ints, Predictions, Row, Thresholds
+from sala.labeling.predictions import Ints, Predictions, RejectionBasis, Row, Thresholds
 from sala.labeling.project import OUTLIER, UNLABELED, Project
 
 
@@ -41,6 +41,8 @@ class LabelingResult:
         Cross-validated predictions of labeled images; `check` makes something of them.
     rejection_obstacle : str
         Why nothing can be rejected, in one sentence; empty where something can.
+    rejection_basis : RejectionBasis
+        What the rejection threshold rests on.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class LabelingResult:
     model: LabelModel
     held_out: HeldOut
     rejection_obstacle: str = ""
+    rejection_basis: RejectionBasis = field(default_factory=RejectionBasis)
 
     @property
     def project(self) -> Project:

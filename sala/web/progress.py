@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sala.labeling.answers import UserAnswers
-from sala.labeling.moves import told_rejections
+from sala.labeling.moves import Fit, told_rejections
+from sala.labeling.predictions import RejectionBasis
 from sala.labeling.progress import (
     Estimate,
     Range,
@@ -22,10 +23,12 @@ from sala.labeling.progress import (
     told_move,
 )
 from sala.labeling.project import UNLABELED
+from sala.text import counted
 from sala.web.audits import AuditResult
 from sala.web.snapshot import Snapshot
 
 MAX_HISTORY = 200
+N_TOLD = 5  # changes that a sentence on rejections outlasts: who labels quickly reads it a little later
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class Progress:
 
     def __init__(self) -> None:
         self.shown: Range | None = None
-        self.why = self.rejections = ""
+        self.why = ""
+        self._told = ("", 0)  # the last sentence on rejections, and the version that it is of
         self._before: Snapshot | None = None
         self._estimate: Estimate | None = None
         self._history: list[tuple[int, float]] = []  # labels given, expected share right
@@ -51,15 +55,26 @@ class Progress:
         """Take up a new fit."""
         estimate = Estimate(fitted.chance[is_pool], fitted.given[is_pool] != UNLABELED, error_factors(answers.claims))
         now = expected_right(estimate.chance, estimate.factors)
-        before = self._before if self._before and self._before.numbering == fitted.numbering else None
-        is_same = before is not None and len(fitted.names) == len(before.names)
+        same_classes = self._before is not None and self._before.numbering == fitted.numbering
+        is_same = same_classes and self._before is not None and len(fitted.names) == len(self._before.names)
         self.why = told_move(parts_of_move(self._estimate, estimate)) if is_same and self._estimate else ""
-        self.rejections = told_rejections(before, fitted) if before is not None else ""
+        if self._before is not None:
+            told = told_rejections(_fit(self._before), _fit(fitted), same_classes=same_classes)
+            self._told = (told, fitted.version) if told else self._told
         self.shown = smoothed(self.shown if is_same else None, now)
         if not is_same:
             self._history = []
         self._history = [*self._history[1 - MAX_HISTORY :], (int(estimate.is_given.sum()), now.mean)]
         self._before, self._estimate = fitted, estimate
+
+    @property
+    def rejections(self) -> str:
+        """Why more than a few images became rejected, or are so no longer, in one of the last changes; else empty."""
+        told, version = self._told
+        n_later = self._before.version - version if self._before else 0
+        if not told or n_later > N_TOLD:
+            return ""
+        return f"{counted(n_later, 'change')} ago: {told}" if n_later else told
 
     def goal(self, share: float, audit: AuditResult) -> Reached:
         """How many labels a goal still takes, and whether it is reached."""
@@ -73,6 +88,10 @@ class Progress:
         pace = labels_at_pace(self._history, share)
         by = "expectation" if self.shown.low >= share else ""
         return Reached(by, most, None if pace is None else min(pace, most))
+
+
+def _fit(fitted: Snapshot) -> Fit:
+    return Fit(fitted, fitted.result.rejection_basis if fitted.result else RejectionBasis())
 
 
 def describe_progress(progress: Progress, audit: AuditResult, goal: float) -> dict[str, Any]:

@@ -92,3 +92,32 @@ def test_the_view_says_why_nothing_is_rejected_until_an_outlier_is_known(page: A
     assert why and page.inner_text("#hint").endswith(why)
     page.session.label([row_of(page.session, "green-3.png")], to=OUTLIER)
     page.wait_for_function("() => !document.querySelector('#hint').textContent.includes('No image is rejected')")
+
+
+def test_images_that_are_rejected_together_are_told_in_every_view_window_and_dialog(page: Any) -> None:
+    other = page.context.new_page()
+    other.goto(page.address + "#map")
+    other.wait_for_selector("body[data-ready]")
+    assert page.locator("#moved").is_hidden() and other.locator("#moved").is_hidden()
+    for name in ("green-0.png", "green-1.png", "green-2.png"):
+        page.click(f'.tile:has(img[alt="{name}"])', modifiers=["Control"])
+    page.keyboard.press("0")
+    settled(page, 1)
+    page.wait_for_selector("#moved:visible")
+    n = int(page.session.snapshot().is_rejected.sum())
+    said = page.inner_text("#moved")
+    assert said.startswith(f"{n} more images are rejected as outliers: there is an example of an outlier now")
+    for view in ("suggestions", "uncertain", "outliers", "groups", "map", "all"):
+        page.click(f'[data-view="{view}"]')
+        assert page.locator("#moved").is_visible() and page.inner_text("#moved") == said
+    other.wait_for_selector("#moved:visible")
+    assert other.inner_text("#moved") == said
+    page.click('.tile:has(img[alt="red-4.png"])')
+    page.keyboard.press("Space")
+    page.wait_for_selector("#viewer #moved:visible")
+    page.keyboard.press("Enter")  # the sentence stays for some changes
+    settled(page, 2)
+    page.wait_for_function("() => document.querySelector('#viewer #moved')?.textContent.startsWith('1 change ago: ')")
+    page.keyboard.press("Escape")
+    assert page.inner_text("main > #moved") == f"1 change ago: {said}"
+    other.close()

@@ -28,9 +28,11 @@ export function openDialog(dialog) {
   settle();
 }
 
-function settle() { // an open dialog makes everything else inert, so the note moves into the one on top
+function settle() { // an open dialog makes everything else inert, so what is said moves into the one on top
   const host = [...document.querySelectorAll("dialog[open]")].at(-1) ?? $("main");
-  if ($("#done").parentElement !== host) host.append($("#done"));
+  if ($("#done").parentElement === host) return;
+  host.append($("#done"));
+  host.prepend($("#moved"));
 }
 document.addEventListener("close", settle, true); // of any dialog; the event does not bubble
 

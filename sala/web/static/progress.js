@@ -1,6 +1,7 @@
 // How much is right: the expected range and what moved it, the goal, and what images drawn at random have shown.
 
 import { drawAudit, openAudit } from "./audit.js";
+import { openDialog } from "./done.js";
 import { $, element } from "./elements.js";
 import { act, get } from "./saving.js";
 import { state } from "./state.js";
@@ -80,7 +81,7 @@ function drawShares() {
 function openProgress() {
   if (!told) return;
   drawDialog();
-  if (!$("#progress").open) $("#progress").showModal();
+  openDialog($("#progress"));
 }
 
 async function go(anew) {
