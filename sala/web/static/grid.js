@@ -27,7 +27,7 @@ export class Grid {
   layOut() {
     const width = this.holder.clientWidth || this.scroller.clientWidth - 32;
     const isSmall = width < 560, wanted = isSmall ? 104 : 148;
-    const below = (isSmall ? 54 : 40) + GAP; // captions of three lines or two, as the style has them
+    const below = 54 + GAP; // captions of up to three lines, as the style has them
     this.holder.classList.toggle("small", isSmall);
     this.columns = Math.max(1, Math.floor((width + GAP) / (wanted + GAP)));
     this.side = Math.floor((width + GAP) / this.columns) - GAP;

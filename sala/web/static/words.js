@@ -56,7 +56,7 @@ export function hint(n) { // of a view that lists n images
 
 const HINTS = {
   all: "Click an image, then its class in the bar below; or press the class’s key, or drag the image onto the class.",
-  suggestions: "Start here: if the prediction of the selected image is right, press Enter or Confirm, else the key or button of its class; these labels help most.",
+  suggestions: "Start here, these labels help most: press Enter or Confirm if the prediction is right, else the key or button of its class.",
   uncertain: "Below THRESHOLD confidence, the least confident first.",
   outliers: "Most probably of none of the classes, the borderline first. Press Enter if that is right, else its class’s key: similar images follow.",
   groups: "Similar images of one prediction, borderline outliers first. “Yes” labels the whole group, one Undo takes it back.",
