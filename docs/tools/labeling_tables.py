@@ -165,37 +165,6 @@ def elsewhere() -> Rows:
                shown(ours["auroc"]["mean"]), confident(ours), rejected(ours)]  # fmt: skip
 
 
-def folders() -> Rows:
-    yield ["set and pool", "sala, %", "best other, %", "sala minus it", "sala minus itself without a linear classifier",
-           "ECE: of a draw (by chance), together", "outlier AUROC", "confident: share, right",
-           "rejected: precision, recall"]  # fmt: skip
-    for title, result in measured("folders.json")["results"].items():
-        ours, other = result["sala"], result["best_other"]
-        yield [title, interval(ours["accuracy"]), named((other["name"], other)), interval(result["sala_minus_it"]),
-               interval(result["sala_minus_itself_without_linear"]),
-               f"{ours['ece']['mean']:.3f} ({ours['ece_by_chance']['mean']:.3f}), {ours['ece_of_all_draws']:.3f}",
-               shown(ours["auroc"]["mean"]), confident(ours), rejected(ours)]  # fmt: skip
-
-
-def folders_counted() -> Rows:
-    """In how many pools of other images the difference to the best other excludes zero."""
-    results = measured("folders.json")["results"]
-    yield [
-        "labeled images a class",
-        "pools",
-        "clearly above the best other",
-        "clearly below it",
-        "ECE, all draws together",
-    ]
-    for shots in ("1 shot", "5 shot"):
-        chosen = [result for title, result in results.items() if title.endswith(shots)]
-        gaps = [result["sala_minus_it"] for result in chosen]
-        errors = sorted(result["sala"]["ece_of_all_draws"] for result in chosen)
-        yield [shots.split()[0], str(len(gaps)), str(sum(gap["mean"] - gap["ci95"] > 0 for gap in gaps)),
-               str(sum(gap["mean"] + gap["ci95"] < 0 for gap in gaps)),
-               f"{errors[0]:.2f} to {errors[-1]:.2f}, mean {sum(errors) / len(errors):.2f}"]  # fmt: skip
-
-
 ABLATION_COLUMNS = ("1 shot", "1 shot, outliers", "5 shots", "5 shots, outliers")
 
 
@@ -278,7 +247,7 @@ def clicks_by_set() -> Rows:
         yield [name, *(interval(of["clicks to 95%"]) for of in found.values())]
 
 
-PLAIN = (summary, goals, everyone, elsewhere, folders, folders_counted, known, metric, scale, clicks, clicks_by_set)
+PLAIN = (summary, goals, everyone, elsewhere, known, metric, scale, clicks, clicks_by_set)
 TABLES: dict[str, Callable[[], Rows]] = {
     **{table.__name__: table for table in PLAIN},
     "harder": lambda: accuracies(is_harder),
