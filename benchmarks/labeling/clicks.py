@@ -35,6 +35,7 @@ from sala.templates import plots
 
 ASSETS = Path(__file__).parents[2] / "docs" / "assets"
 GOALS = (0.9, 0.95)
+GROUPS = "groups and suggestions"
 COLUMNS = ("1 shot", "1 shot, outliers")
 N_WAY, N_POOL = 5, 100  # of the ten classes that `columns` draws, and of their images and outliers
 N_NEIGHBORS, MIN_CLUSTER, MAX_CLUSTERS = 20, 5, 500  # TypiClust, sec. 3.2
@@ -164,13 +165,18 @@ def with_groups(view: View, n: int) -> np.ndarray | Together:
 
 STRATEGIES: dict[str, Strategy] = {
     "suggestions": ours,
-    "groups and suggestions": with_groups,
+    GROUPS: with_groups,
     "random": random,
     "least confidence": least_confidence,
     "margin": margin,
     "k-center": k_center,
     "TypiClust": typiclust,
 }
+
+
+def strategies(batch: int) -> dict[str, Strategy]:
+    """Those that are compared: a group takes one click, so it has no place among ten images at a time."""
+    return {name: strategy for name, strategy in STRATEGIES.items() if batch == 1 or name != GROUPS}
 
 
 def pools(image_set: ImageSet, n_draws: int, seed: int) -> Iterator[Draw]:
@@ -261,10 +267,10 @@ def main() -> None:
     options = parser.parse_args()
     most, batch, suffix = options.most_clicks, options.batch, "" if options.batch == 1 else f"-{options.batch}"
     by_set: dict[str, Any] = {}
-    together: dict[str, list[list[float]]] = {name: [] for name in STRATEGIES}
+    together: dict[str, list[list[float]]] = {name: [] for name in strategies(batch)}
     for image_set in load_sets(data_root(), options.sets).values():
         made, by_set[image_set.name] = list(pools(image_set, options.draws, options.seed)), {}
-        for name, strategy in STRATEGIES.items():
+        for name, strategy in strategies(batch).items():
             print(f"\r{image_set.name}, {name:20}", end="", file=sys.stderr, flush=True)
             curves = [accuracies(draw, strategy, most, batch) for draw in made]
             by_set[image_set.name][name] = measured(curves, most, batch)

@@ -20,6 +20,7 @@ OPENERS = {  # of each dialog
     "class-menu": '.class[data-class="0"] .menu-button',
     "viewer": "#look",
     "compare": "#compare-button",
+    "check": "#check-button",
 }
 FOCUSED = """() => {
   const one = document.activeElement, box = one.getBoundingClientRect(), style = getComputedStyle(one);

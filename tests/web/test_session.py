@@ -186,7 +186,7 @@ def test_a_score_at_the_threshold_is_not_above_it(session: Session, monkeypatch:
 
 def test_what_is_more_probably_wrong_than_right_is_uncertain_at_any_precision(session: Session) -> None:
     session.precision = 0.1
-    assert session.snapshot().thresholds.confident == 0.5
+    assert session.snapshot().thresholds.confident >= 0.5
 
 
 def test_a_snapshot_is_fitted_once_for_each_version(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 import { labelButtons } from "./bar.js";
 import { openDialog } from "./done.js";
-import { $, replaceAll } from "./elements.js";
+import { $, element, replaceAll } from "./elements.js";
 import { UNKNOWN, className, isGiven, state } from "./state.js";
 import { caption, explanation, heading } from "./words.js";
 
@@ -38,5 +38,5 @@ export function drawViewer() { // after any news
   second.textContent = explanation(shown);
   $("#viewer-accept").hidden = isGiven(shown) || verdict === UNKNOWN;
   $("#viewer-accept").textContent = verdict === UNKNOWN ? "" : `Confirm ${className(verdict)}`;
-  replaceAll($("#viewer-labels"), labelButtons("1 image", label));
+  replaceAll($("#viewer-labels"), [element("span", "", "Label as"), ...labelButtons("1 image", label)]);
 }
