@@ -72,7 +72,11 @@ def with_numbers(shape: EpisodeShape, **numbers: int | None) -> EpisodeShape:
 def evaluation_shapes(protocol: Protocol, setting: str | None, **numbers: int | None) -> dict[str, EpisodeShape]:
     """The test settings by name, or the one that is asked for; only `asked` where the numbers make several the same."""
     settings = {setting: protocol.test_shape(setting)} if setting else protocol.test
-    shapes = {name: with_numbers(shape, **numbers) for name, shape in settings.items()}
+    return together({name: with_numbers(shape, **numbers) for name, shape in settings.items()})
+
+
+def together(shapes: dict[str, EpisodeShape]) -> dict[str, EpisodeShape]:
+    """The shapes by name; only `asked` where several are the same."""
     one, *others = shapes.values()
     return {"asked": one} if others and set(others) == {one} else shapes
 

@@ -29,7 +29,10 @@ def check(
 ) -> None:
     """Refuse what does not go together."""
     if bool(runs) == (encoder is not None):
-        raise SalaError("embeddings come from a run or from --encoder: name one of the two")
+        raise SalaError(
+            "give the folder of a run, or --encoder and --root for heads on images without one; "
+            f"got {'both' if runs else 'neither'}"
+        )
     if encoder is not None and root is None:
         raise SalaError("--encoder wants --root FOLDER, a folder with a folder of images for each class")
     if encoder is not None and (split != "test" or setting is not None):

@@ -14,6 +14,7 @@ from sala.cli import asked, console, heads
 from sala.errors import SalaError
 
 if TYPE_CHECKING:
+    from sala.episodes.protocol import EpisodeShape
     from sala.evaluation.comparison import Row
     from sala.training.config import RunConfig
     from sala.training.measured import Found, Measurement
@@ -107,8 +108,9 @@ def _wanted(question: Question, config: RunConfig) -> Measurement:
     """What every run goes through: the test settings are those of the first one."""
     from sala.training.measured import Measurement
 
+    shapes = asked.evaluation_shapes(config.protocol, question.setting, **question.numbers)
     return Measurement(
-        asked.evaluation_shapes(config.protocol, question.setting, **question.numbers),
+        _fitted(shapes, question, config),
         question.split,
         question.n_episodes,
         question.seed,
@@ -117,6 +119,26 @@ def _wanted(question: Question, config: RunConfig) -> Measurement:
         question.transductive,
         question.has_own or not question.heads,
     )
+
+
+def _fitted(shapes: dict[str, EpisodeShape], question: Question, config: RunConfig) -> dict[str, EpisodeShape]:
+    """With fewer of what was not asked for, where the smallest class has too few images for the numbers that were."""
+    from sala.episodes.fit import fit_rest, note_of
+    from sala.training.loading import open_data
+
+    given = [name for name, number in question.numbers.items() if number is not None]
+    if not given or question.split == "train":  # a class there has a labeled and an unlabeled part
+        return shapes
+    try:
+        store = open_data(question.runs[0], config, question.root)
+    except SalaError:
+        return shapes  # results may be stored; what has to be measured says what is wrong
+    smallest = min(store.split(question.split), key=lambda entry: entry.count)
+    fitted = {name: fit_rest(shape, smallest.count, given) for name, shape in shapes.items()}
+    for name, shape in fitted.items():
+        for note in note_of(f"{question.split} ({name})", "--queries and --unlabeled", shapes[name], shape, smallest):
+            console.err.print(note, markup=False)
+    return asked.together(fitted)
 
 
 def _found(run: str, question: Question, wanted: Measurement) -> Found:

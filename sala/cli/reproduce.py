@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -63,7 +63,9 @@ def reproduce(
         _draw_maps(datasets, budget, episodes, out, runs, root)
     for run in maps or []:
         _draw_map(run, run.name, f"sala reproduce tsne --no-run --map {shlex.quote(str(run))}", out, root)
-    return _publish(todo, out, Wish(tables, datasets, budget, episodes, [one for one in variants if is_file(one)]))
+    lacking = [] if maps else _unrecorded(wanted, out, variants, dataset or [])
+    wish = Wish(tables, datasets, budget, episodes, [one for one in variants if is_file(one)])
+    return _publish(todo, out, wish, lacking)
 
 
 def _wanted(
@@ -175,7 +177,20 @@ def _draw_map(run: Path, name: str, command: str, out: Path, root: Path | None) 
     map_task(name, run_folder(run), out, root)
 
 
-def _publish(todo: list[Job], out: Path, wish: Wish) -> None:
+def _unrecorded(wanted: Sequence[Run], out: Path, variants: Sequence[str], datasets: Sequence[str]) -> list[str]:
+    """The variants and datasets that were asked for by name, and of which nothing is recorded."""
+    from sala.reproduction.records import record_path
+
+    recorded = [run.cell for run in wanted if record_path(out, run).is_file()]
+
+    def is_recorded(variant: str, dataset: str) -> bool:
+        return any(variant in ("", cell.variant) and dataset in ("", cell.dataset) for cell in recorded)
+
+    asked = [(v, d) for v in variants or [""] for d in datasets or [""] if v or d]
+    return [" on ".join(filter(None, (PurePath(v).name, d))) for v, d in asked if not is_recorded(v, d)]
+
+
+def _publish(todo: list[Job], out: Path, wish: Wish, lacking: Sequence[str]) -> None:
     """Write tables and figures of what is recorded; then fail if a run has failed, or nothing is recorded."""
     from sala.reproduction.report import publish
 
@@ -184,7 +199,7 @@ def _publish(todo: list[Job], out: Path, wish: Wish) -> None:
         console.out.print(escape(sentence))
     if written.files:
         console.out.print("written: " + escape(", ".join(str(path) for path in written.files)))
-        for name in written.lacking:
+        for name in [*written.lacking, *lacking]:
             console.warn(f"{out} has no records of {name} with the budget {wish.budget}: nothing is written of it")
     if failed := [job for job in todo if job.state == "failed"]:
         raise SalaError(
@@ -203,5 +218,5 @@ def _variants(names: Sequence[str]) -> list[str]:
     from sala.methods import plugins
 
     for name in filter(plugins.is_file, names):
-        plugins.remember(name)
-    return [plugins.absolute(name) if plugins.is_file(name) else name for name in names]
+        plugins.remember(name, "variant")
+    return [plugins.absolute(name, "variant") if plugins.is_file(name) else name for name in names]

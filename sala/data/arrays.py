@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -102,6 +103,7 @@ def image_bytes(images: Any, name: str) -> NDArray[np.uint8]:  # -> [n, H, W, C]
         least, most = (float(value) for value in tensor.aminmax())
         if not (least >= -SLACK and most <= 1 + SLACK):
             repair = "divide by 255, or give uint8" if least >= -SLACK else "undo the normalization"
+            repair = repair if math.isfinite(most - least) else "remove the images with NaN or infinity"
             raise SalaError(f"images as floats are in [0, 1]; {name} has {least:g} to {most:g}; {repair}")
         tensor = (255 * tensor).round().clamp(0, 255).byte()
     array: NDArray[np.uint8] = tensor.permute(0, 2, 3, 1).contiguous().numpy()

@@ -82,7 +82,9 @@ class FeatureStore:
         >>> store.width, len(store.split("train"))
         (8, 1)
         """
-        table = features.detach().cpu().numpy() if isinstance(features, Tensor) else np.asarray(features)
+        if isinstance(features, Tensor):  # NumPy has no bfloat16
+            features = (features.float() if features.is_floating_point() else features).detach().cpu().numpy()
+        table = np.asarray(features)
         if table.ndim != 2 or table.dtype.kind != "f":
             raise SalaError(
                 f"features are floats [n, d], a row per image; got {table.dtype} {list(table.shape)}; images go to "

@@ -24,13 +24,13 @@ def fit_to_classes(
     notes: list[str] = []
     if "train" in shapes and (smallest := _smallest(store, TRAINED)):
         train = fit_training_shape(protocol.train, smallest.count, protocol.labeled_share)
-        notes += _note("training", "--queries and --unlabeled", protocol.train, train, smallest)
+        notes += note_of("training", "--queries and --unlabeled", protocol.train, train, smallest)
         protocol = replace(protocol, train=train)
     if "test" in shapes and (smallest := _smallest(store, MEASURED)):
         test = {name: fit_shape(shape, smallest.count) for name, shape in protocol.test.items()}
         for name, shape in test.items():
             options = "--test-queries and --test-unlabeled"
-            notes += _note(f"validation and test ({name})", options, protocol.test[name], shape, smallest)
+            notes += note_of(f"validation and test ({name})", options, protocol.test[name], shape, smallest)
         protocol = replace(protocol, test=test)
     return protocol, notes
 
@@ -66,7 +66,27 @@ def fit_shape(shape: EpisodeShape, n_images: int) -> EpisodeShape:
     return replace(shape, n_query=n_query, n_unlabeled=min(shape.n_unlabeled, left - n_query))
 
 
-def _note(what: str, options: str, before: EpisodeShape, now: EpisodeShape, smallest: ClassEntry) -> list[str]:
+def fit_rest(shape: EpisodeShape, n_images: int, given: Collection[str]) -> EpisodeShape:
+    """The shape with fewer of what was not `given` ("n_query", "n_unlabeled"), so that a class of `n_images` suffices.
+
+    It stays as it is where what was given does not fit.
+
+    >>> fit_rest(EpisodeShape(n_shot=5, n_query=3, n_unlabeled=15), 20, ["n_shot", "n_query"])
+    EpisodeShape(n_way=5, n_shot=5, n_query=3, n_unlabeled=12, n_distractor=0)
+    """
+    fixed = {name: getattr(shape, name) for name in ("n_query", "n_unlabeled") if name in given}
+    left = n_images - shape.n_shot - sum(fixed.values())
+    if not fixed:
+        return fit_shape(shape, n_images)
+    if "n_query" not in fixed and left >= 1:
+        return replace(shape, n_query=min(shape.n_query, left))
+    if "n_unlabeled" not in fixed and left >= 0:
+        return replace(shape, n_unlabeled=min(shape.n_unlabeled, left))
+    return shape
+
+
+def note_of(what: str, options: str, before: EpisodeShape, now: EpisodeShape, smallest: ClassEntry) -> list[str]:
+    """A sentence, where the shape is another one now."""
     if now == before:
         return []
     return [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sala.evaluation.results import Interval
 from sala.evaluation.seeds import SeedInterval, SeedResults
 
@@ -59,4 +61,5 @@ def latex(header: Row, rows: Rows) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join(_TEX.get(c, c) for c in text)
+    text = "".join(_TEX.get(c, c) for c in text)
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", text)  # a minus, not a hyphen

@@ -19,9 +19,11 @@ def own_backbone(given: str | type[nn.Module] | nn.Module, image_shape: tuple[in
     made = _class(given) if isinstance(given, str) else given
     if made is None:
         return None
+    if not callable(made):
+        raise SalaError(f"a backbone is a name, a torch.nn.Module or its class; got {type(made).__name__}")
     height, width, channels = image_shape
     cls = type(made) if isinstance(made, nn.Module) else made
-    called = given if isinstance(given, str) else cls.__name__
+    called = given if isinstance(given, str) else getattr(cls, "__name__", repr(cls))
     with plugins.blaming(f"the backbone {called}", plugins.file_of(cls)):
         network = made if isinstance(made, nn.Module) else made(channels, height)
         if not isinstance(network, nn.Module):

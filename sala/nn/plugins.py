@@ -34,7 +34,27 @@ def entry_point_names(group: str) -> list[str]:
 
 def from_entry_point(name: str, group: str) -> Any:
     """What an installed package registers under this name; None if there is no such name."""
-    return next((point.load() for point in entry_points(group=group) if point.name == name), None)
+    point = next((point for point in entry_points(group=group) if point.name == name), None)
+    if point is None:
+        return None
+    try:
+        return point.load()
+    except (Exception, SystemExit) as error:
+        raise SalaError(
+            f"an installed package registers {name!r} as {point.value}, which cannot be imported: {type(error).__name__}: "
+            f"{error}; correct its entry point, or install it again"
+        ) from error
+
+
+def code_hash(name: str, group: str) -> str | None:
+    """Of the file with the class of a user or of an installed package; None for what comes with `sala`."""
+    if is_file(name):
+        path = Path(name.rpartition(":")[0])
+    elif (found := from_entry_point(name, group)) is not None:
+        path = file_of(found)
+    else:
+        return None
+    return _digest(path) if path.is_file() else None
 
 
 def from_file(name: str, kind: str) -> Any:

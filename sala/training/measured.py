@@ -23,6 +23,8 @@ from sala.evaluation.heads import evaluate_heads
 from sala.evaluation.results import Result
 from sala.heads import Head
 from sala.methods import METHODS, plugins
+from sala.nn.own import GROUP as BACKBONES
+from sala.nn.plugins import code_hash
 from sala.training.config import is_shipped, read_config, run_folder
 from sala.training.loading import NOTHING, Again, OpenedRun, open_data, open_run
 from sala.training.log import recorded_hash
@@ -167,19 +169,14 @@ def _key(folder: Path, asked: Measurement, name: str, again: Again, data_hash: s
         "weights_hash": _digest(folder / f"{asked.weights}.safetensors"),
         "config_hash": _digest(folder / "config.json"),
         "method": config.method,
-        "method_hash": _code(again.method or config.method),
-        "backbone_hash": _code(again.backbone or config.backbone),
+        "method_hash": code_hash(again.method or config.method, plugins.GROUP),
+        "backbone_hash": code_hash(again.backbone or config.backbone, BACKBONES),
         "head": repr(asked.heads[name]) if name != OWN else None,
         "transductive": asked.transductive and name != OWN,
         "data_hash": data_hash,
         "seed": asked.seed,
         "version": version("sala"),
     }
-
-
-def _code(name: str) -> str | None:
-    """Of the file of a method or backbone of one's own."""
-    return _digest(Path(name.rpartition(":")[0])) if plugins.is_file(name) else None
 
 
 def _digest(path: Path) -> str | None:

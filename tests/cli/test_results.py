@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 from sala.cli import app as cli
 from sala.cli.measuring import together
+from sala.nn import plugins
 from sala.training import measured
 from tests.helpers.noise_runs import (  # noqa: F401  (fixtures)
     METHOD,
@@ -102,6 +104,29 @@ def test_a_method_that_changed_is_computed_again(
     assert len(embedded) == 3
 
 
+def test_a_package_that_changed_is_computed_again(
+    tmp_path: Path, sala: Sala, embedded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its method and its backbone: each of the files is looked at."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "their_method.py").write_text(METHOD + "return task.query[..., :5]\n")
+    (tmp_path / "their_net.py").write_text(
+        "from torch import nn\n\n\nclass Net(nn.Conv2d):\n    def __init__(self, n, side):\n        "
+        "super().__init__(n, 2, 3)\n"
+    )
+    points = {
+        "sala.methods": EntryPoint("their-method", "their_method:Mine", "sala.methods"),
+        "sala.backbones": EntryPoint("their-net", "their_net:Net", "sala.backbones"),
+    }
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [points[group]])
+    sala(*TRAIN, "their-method", "--backbone", "their-net", "--out", tmp_path / "run")
+    for n, file in ((1, None), (2, "their_method.py"), (3, "their_net.py")):
+        if file:
+            (tmp_path / file).write_text((tmp_path / file).read_text() + "# changed\n")
+        assert sala("evaluate", tmp_path / "run", *FEW)[0] == sala("evaluate", tmp_path / "run", *FEW)[0] == 0
+        assert len(embedded) == n
+
+
 def test_a_backbone_that_moved_is_named_again(
     tmp_path: Path, sala: Sala, embedded: list[str], refused: Callable[..., str]
 ) -> None:
@@ -162,6 +187,24 @@ def test_numbers_that_leave_no_difference_between_settings_are_one_that_is_asked
     words = ("evaluate", seeds["protonet0"], *FEW, "--queries", "2", "--json")
     assert list(json.loads(sala(*words)[1])["settings"]) == ["ren", "large"]
     assert list(json.loads(sala(*words, "--unlabeled", "3")[1])["settings"]) == ["asked"]
+
+
+def test_episodes_fit_small_classes_unless_all_numbers_are_given(
+    run: Path, sala: Sala, refused: Callable[..., str]
+) -> None:
+    """Classes have 20 images; `ren` has 14 queries and 5 unlabeled, `large` 4 and 15."""
+
+    def shapes(*words: str) -> dict[str, tuple[int, int]]:
+        settings = json.loads(sala("evaluate", run, *FEW, *words, "--json")[1])["settings"]
+        return {name: (found["shape"]["n_query"], found["shape"]["n_unlabeled"]) for name, found in settings.items()}
+
+    assert shapes("--shots", "1") == {"ren": (14, 5), "large": (4, 15)}
+    assert shapes("--shots", "5") == {"ren": (11, 4), "large": (3, 12)}
+    assert shapes("--shots", "5", "--queries", "3") == {"ren": (3, 5), "large": (3, 12)}
+    assert shapes("--shots", "5", "--unlabeled", "13") == {"asked": (2, 13)}
+    assert "class 'test0' has 20 images" in sala("evaluate", run, *FEW, "--shots", "5")[2]
+    for words in (("--shots", "20"), ("--shots", "5", "--queries", "10", "--unlabeled", "6")):
+        assert "must fit every test class" in refused("evaluate", run, *FEW, *words)
 
 
 def test_a_dash_prints_the_table_and_nothing_else(seeds: dict[str, Path], sala: Sala) -> None:

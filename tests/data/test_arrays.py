@@ -82,6 +82,12 @@ def test_what_does_not_fit_is_refused(images: Any, labels: Any, options: dict[st
         ImageStore.from_arrays(images, labels, **options)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_images_with_holes_are_not_taken_for_normalized_ones(value: float) -> None:
+    with pytest.raises(SalaError, match="remove"):
+        ImageStore.from_arrays(np.full((4, 8, 8), value), LABELS, split="test")
+
+
 class Named(TensorDataset):
     classes = ("crow", "owl")
 
@@ -119,6 +125,12 @@ def test_features_are_drawn_from_as_images_are() -> None:
     assert all((row % 2).tolist() == [0, 1] for row in task.support)
     with pytest.raises(SalaError, match="no val classes"):
         store.split("val")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_features_of_any_float_are_taken(dtype: torch.dtype) -> None:
+    features = torch.tensor([[0.5, 2.0]] * 4, dtype=dtype, requires_grad=True)
+    assert FeatureStore.from_arrays(features, LABELS, split="test").images.tolist() == [[0.5, 2.0]] * 4
 
 
 @pytest.mark.parametrize("features", [np.zeros((4, 2), int), np.zeros(4), np.full((4, 2), np.nan)])

@@ -130,6 +130,11 @@ def test_names_are_escaped_for_latex() -> None:
     assert r"a\_b" in to_latex(rows) and r"c\&d" in to_latex(rows)
 
 
+def test_a_loss_has_a_minus_in_latex_and_a_name_keeps_its_hyphen() -> None:
+    table = to_latex([row("a", "soft-2", [0.5, 0.6]), row("b", "sala-1", [0.4, 0.5])])
+    assert r"$-$10.00 $\pm$" in table and "soft-2" in table and "sala-1" in table
+
+
 def test_a_label_is_the_method_unless_two_rows_share_it() -> None:
     assert labels([LOW, HIGH]) == {"low": "protonet", "high": "sala"}
     assert labels([LOW, row("x", "protonet", [0.1, 0.2])]) == {"low": "low", "x": "x"}

@@ -41,3 +41,18 @@ def test_a_wrong_name_is_answered_with_those_that_are_installed() -> None:
         build_backbone("nett", (28, 28, 1))
     with pytest.raises(SalaError, match="theirs"):
         build_method("their", build_backbone("net", (28, 28, 1)))
+
+
+@pytest.mark.parametrize("value", ["no_such_module:Class", "sala.nn.backbones:NoSuchClass"])
+def test_an_entry_point_that_leads_nowhere_is_told(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [EntryPoint("broken", value, group)])
+    with pytest.raises(SalaError, match=f"{value}.*cannot be imported"):
+        build_backbone("broken", (28, 28, 1))
+    with pytest.raises(SalaError, match=f"{value}.*cannot be imported"):
+        build_method("broken", Conv4(1, 28))
+
+
+@pytest.mark.parametrize("given", [42, ["conv4"]])
+def test_what_is_no_network_is_refused(given: object) -> None:
+    with pytest.raises(SalaError, match=type(given).__name__):
+        build_backbone(given, (28, 28, 1))  # type: ignore[arg-type]

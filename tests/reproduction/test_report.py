@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sala.cli import app as cli
 from sala.evaluation import formats as as_text
 from sala.reproduction import formats
 from sala.reproduction.plan import Cell, Run, cells_of
@@ -75,6 +76,23 @@ def test_only_what_is_asked_for_is_written(tmp_path: Path) -> None:
     publish(tmp_path, Wish(["learning-distractors"], ["omniglot"], "cpu"))
     assert (tmp_path / "learning.svg").is_file()
     assert not (tmp_path / "report.html").exists()
+
+
+def test_what_was_asked_for_by_name_and_has_no_record_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(METHOD)
+    put(tmp_path, "sala", "cpu")
+    variants = ("--variant", "sala", "--variant", f"{tmp_path}/mine.py:Mine")
+    words = ("table1", "--dataset", "omniglot", "--dataset", "glyphs", *variants, "--no-run", "--out", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["sala", "reproduce", *words])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert not end.value.code
+    told = " ".join(capsys.readouterr().err.split())
+    assert told.count("has no records of") == 3
+    for name in ("mine.py:Mine on omniglot", "sala on glyphs", "mine.py:Mine on glyphs"):
+        assert f"has no records of {name} " in told
 
 
 METHOD = "import sala\n\n\nclass Mine(sala.Method):\n    def logits(self, task):\n        return task.query[..., :5]\n"
