@@ -16,6 +16,7 @@ from rich.table import Table
 from sala.cache import cache_folder
 from sala.cli import console
 from sala.errors import SalaError
+from sala.text import counted
 
 PACKAGES = ("sala", "torch", "numpy", "pillow", "scikit-learn", "scipy", "safetensors")
 FOR_DEVELOPERS = {"dev", "docs"}  # extras that users need not have
@@ -55,7 +56,6 @@ def doctor(
 
 def examine() -> dict[str, Any]:
     """All that is told, as plain values."""
-    extras = {name: missing(name) for name in extras_offered()}
     found = {
         "versions": {name: _version(name) for name in PACKAGES}
         | {
@@ -66,7 +66,10 @@ def examine() -> dict[str, Any]:
         "threads": _threads(),
         "cache": {"place": str(cache_folder()), "bytes": {name: size_of(cache_folder() / name) for name in CACHES}},
         "data": {"SALA_DATA": os.environ.get("SALA_DATA"), "datasets": datasets()},
-        "extras": {name: {"missing": lacking, "for": WHAT_FOR.get(name, "")} for name, lacking in extras.items()},
+        "extras": {
+            name: {"packages": packages(name), "missing": missing(name), "for": WHAT_FOR.get(name, "")}
+            for name in extras_offered()
+        },
     }
     return found | {"advice": advice(found)}
 
@@ -79,10 +82,15 @@ def extras_offered() -> list[str]:
 
 def missing(extra: str) -> list[str]:
     """The packages of an extra that are not installed."""
+    return [name for name, found in packages(extra).items() if found is None]
+
+
+def packages(extra: str) -> dict[str, str | None]:
+    """The packages of an extra with their versions here."""
     marker = re.compile(rf"extra\s*==\s*['\"]{re.escape(extra)}['\"]")
     wanted = [line for line in metadata.requires("sala") or [] if marker.search(line)]
     names = [found[0] for line in wanted if (found := re.match(r"[A-Za-z0-9._-]+", line))]
-    return [name for name in names if _version(name) is None]
+    return {name: _version(name) for name in names}
 
 
 def _version(package: str) -> str | None:
@@ -196,7 +204,7 @@ def _tables(found: dict[str, Any]) -> dict[str, dict[str, str]]:
             name: _said_of(dataset) for name, dataset in found["data"]["datasets"].items()
         },
         "extras": {
-            name: "missing: " + ", ".join(extra["missing"]) if extra["missing"] else "installed"
+            name: ", ".join(f"{package} {version or 'missing'}" for package, version in extra["packages"].items())
             for name, extra in found["extras"].items()
         },
     }
@@ -204,7 +212,7 @@ def _tables(found: dict[str, Any]) -> dict[str, dict[str, str]]:
 
 def _said_of(dataset: dict[str, Any]) -> str:
     where = "built in" if dataset["is_built_in"] else dataset["place"] or "not found"
-    return where + (f"; prepared in {dataset['n_prepared']} sizes or versions" if dataset["n_prepared"] else "")
+    return where + (f"; prepared in {counted(dataset['n_prepared'], 'form')}" if dataset["n_prepared"] else "")
 
 
 def _table(rows: dict[str, str]) -> Table:

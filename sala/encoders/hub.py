@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
+from textwrap import shorten
 
 from sala.data.files import read_text
 from sala.errors import SalaError
@@ -46,15 +48,24 @@ def _downloaded(name: str, revision: str | None) -> Path:
         from huggingface_hub.errors import LocalEntryNotFoundError
     except ImportError:
         raise missing_library(f"{PREFIX}{name}") from None
-    try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=FILES, local_files_only=True))
-    except LocalEntryNotFoundError:  # not there, or not all of it
-        pass
+    with suppress(LocalEntryNotFoundError):  # not there, or not all of it
+        found = Path(snapshot_download(name, revision=revision, allow_patterns=FILES, local_files_only=True))
+        if _is_whole(found):
+            return found
     try:
         endpoint = os.environ.get("HF_ENDPOINT")
         return Path(snapshot_download(name, revision=revision, allow_patterns=FILES, endpoint=endpoint))
     except Exception as error:  # of the network, the hub, the disk: they share no base class
         raise _not_downloaded(name, error) from None
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether an encoder can be made of what is there: another program may have fetched a part of the model."""
+    try:
+        safetensors_files(folder)
+    except SalaError:
+        return False
+    return (folder / CONFIG).is_file() and any((folder / name).is_file() for name in PREPROCESSING)
 
 
 def _not_downloaded(name: str, error: Exception) -> SalaError:
@@ -64,7 +75,8 @@ def _not_downloaded(name: str, error: Exception) -> SalaError:
         return SalaError(f"{name} asks its users to sign in; accept its terms on the hub, and run `hf auth login`")
     if isinstance(error, RepositoryNotFoundError | RevisionNotFoundError):
         return SalaError(f"the hub has no model {name} that this user may read; look at its name (OWNER/NAME@REVISION)")
-    reason = printable((str(error).strip().splitlines() or [type(error).__name__])[0][:160])
+    first = re.split(r"\. |\n", str(error).strip())[0] or type(error).__name__
+    reason = printable(shorten(first, 160, placeholder=" ..."))
     return SalaError(
         f"{name} cannot be downloaded from the hub ({reason}); run this where there is a connection, or copy the model's "
         f"folder from a machine that has it and write {PREFIX}FOLDER"
@@ -86,10 +98,11 @@ def safetensors_files(folder: Path) -> list[Path]:
     missing = [name for name in names if Path(name).name != name or not (folder / name).is_file()]
     if names and not missing:
         return [folder / name for name in names]
-    if any(folder.glob("*.bin")):
+    if missing == [WEIGHTS] and not (folder / INDEX).is_file():
         raise SalaError(
-            f"{shown} has its weights in pickles, which can run code; load it once where you trust it and write it with "
-            "model.save_pretrained(FOLDER), or name a revision of the hub with model.safetensors (OWNER/NAME@refs/pr/1)"
+            f"{shown} has no {WEIGHTS}, and weights in pickles (*.bin) are not read, since they can run code; load the model "
+            "once where you trust it and write it with model.save_pretrained(FOLDER), or name a revision of the hub that has "
+            "that file (OWNER/NAME@refs/pr/1)"
         )
     raise SalaError(f"{shown} has no {(missing or [WEIGHTS])[0]}; get a fresh copy of the model")
 

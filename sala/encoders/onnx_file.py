@@ -93,7 +93,7 @@ def write_onnx(
 def check_installed(path: Path) -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        raise SalaError(f"{path} needs {' and '.join(missing)} to be written; run pip install 'sala[onnx]'")
+        raise SalaError(f"{path} needs {', '.join(missing)} to be written; run pip install 'sala[onnx]'")
 
 
 @torch.no_grad()

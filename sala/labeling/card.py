@@ -105,6 +105,11 @@ def card_of(model: LabelModel) -> dict[str, Any]:
     }
 
 
+def card_json(card: dict[str, Any]) -> str:
+    """The card as JSON, in ASCII."""
+    return json.dumps(card, indent=1) + "\n"
+
+
 def card_text(card: dict[str, Any]) -> str:
     """The card as Markdown."""
     rows = [f"| {_cell(c['name'])} | {_shown(c['labeled_images'])} |" for c in card["classes"]]
@@ -112,8 +117,9 @@ def card_text(card: dict[str, Any]) -> str:
     lines = [
         "# Model card",
         "",
-        f"An image classifier of {counted(len(rows), 'class')}, fitted by sala {card['sala']} to the labeled images below, "
-        f"{_shown(card['known_outliers'])} known outliers and a pool of {_shown(card['pool_images'])} images.",
+        f"An image classifier of {counted(len(rows), 'class')}, fitted to the labeled images below, "
+        f"{_shown(card['known_outliers'])} known outliers and a pool of {_shown(card['pool_images'])} images. "
+        f"Card by sala {card['sala']}.",
         "",
         "| class | labeled images |",
         "|---|---|",
@@ -172,7 +178,7 @@ def card_paths(path: Path) -> tuple[Path, Path]:
 def write_cards(model: LabelModel, path: Path) -> None:
     """Write both cards beside the model's file."""
     card = card_of(model)
-    texts = (json.dumps(card, indent=1) + "\n", card_text(card))
+    texts = (card_json(card), card_text(card))
     for place, text in zip(card_paths(path), texts, strict=True):
         write_atomically(place, text.encode("utf-8", "backslashreplace"))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sala.classifier.fit import LabelModel
 from sala.labeling.archive import zip_blocks
-from sala.labeling.card import HELD_OUT, card_of, card_text, measured
+from sala.labeling.card import HELD_OUT, card_json, card_of, card_text, measured
 from sala.labeling.export import export, label_studio_config
 from sala.labeling.predictions import Row
 from sala.labeling.report import report
@@ -46,6 +46,11 @@ def to_model(session: Session) -> Iterator[bytes]:
 def to_model_card(session: Session) -> Iterator[bytes]:
     """What the model is, what was measured of it, and its limits."""
     return iter([card_text(card_of(_model(session))).encode("utf-8", "backslashreplace")])
+
+
+def to_model_card_json(session: Session) -> Iterator[bytes]:
+    """The same for programs."""
+    return iter([card_json(card_of(_model(session))).encode()])
 
 
 def _model(session: Session) -> LabelModel:
@@ -93,6 +98,7 @@ DOWNLOADS: dict[str, tuple[Callable[[Session], Iterable[bytes]], str]] = {  # by
     "sorted.zip": (to_zip, "application/zip"),
     "model.safetensors": (to_model, "application/octet-stream"),
     "model-card.md": (to_model_card, "text/markdown; charset=utf-8"),
+    "model-card.json": (to_model_card_json, "application/json"),
     "report.html": (to_report, "text/html; charset=utf-8"),
     STATE: (to_state, "application/jsonl"),
 }

@@ -27,6 +27,7 @@ def test_versions_threads_caches_and_data_are_those_of_this_machine(place: Path)
     (place / "data" / "omniglot").mkdir(parents=True)
     found = json.loads(sala("doctor", "--json").stdout)
     assert found["versions"]["torch"] == metadata.version("torch")
+    assert found["extras"]["photos"]["packages"]["starlette"] == metadata.version("starlette")
     assert found["threads"]["torch"] == torch.get_num_threads()
     assert found["cache"] == {
         "place": str(place / "cache"),

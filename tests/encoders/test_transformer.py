@@ -131,6 +131,34 @@ def test_a_downloaded_model_is_used_without_the_hub(tmp_path: Path, monkeypatch:
     assert open_encoder("hf:owner/name").identity == encoder_of(tmp_path / "model").identity
 
 
+@pytest.mark.parametrize("lacking", ["model.safetensors", "preprocessor_config.json"])
+def test_a_model_that_another_program_fetched_in_part_is_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    import huggingface_hub
+
+    saved_model("convnext", tmp_path / "whole")
+    shutil.copytree(tmp_path / "whole", tmp_path / "part")
+    (tmp_path / "part" / lacking).unlink()
+    monkeypatch.setattr(
+        huggingface_hub,
+        "snapshot_download",
+        lambda _, *, local_files_only=False, **__: str(tmp_path / ("part" if local_files_only else "whole")),
+    )
+    assert open_encoder("hf:owner/name").identity == encoder_of(tmp_path / "whole").identity
+
+
+def test_a_model_of_the_hub_in_pickles_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not downloaded, so none lies in its folder."""
+    import huggingface_hub
+
+    saved_model("convnext", tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").unlink()
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(tmp_path / "model"))
+    with pytest.raises(SalaError, match="pickles"):
+        open_encoder("hf:owner/name")
+
+
 @pytest.mark.parametrize("name", ["hf:", "hf:nowhere", "hf:../nowhere", "hf:/no/where", "hf:a/b/c"])
 def test_what_is_neither_folder_nor_name_is_refused(name: str) -> None:
     with pytest.raises(SalaError, match="hf:"):
