@@ -31,7 +31,7 @@ class MAML(Method):
 
     Step 2 is that of the common training loop. It differentiates through step 1; with `first_order` the gradients of step 1
     are constants (sec. 5.2). Step 1 moves kernels, biases and the last layer; scale and shift of batch norm are moved by
-    step 2 alone, as in the released code. Unlabeled images are not used.
+    step 2 alone, as in the released code. Unlabeled images are not used: the paper has no form with them.
 
     Deviations: no batch of tasks and no other learning rate than for all methods; `sala train --episodes-per-step 32` is the
     paper's batch for Omniglot. The network is the common one: the paper's has strides in place of pools on Omniglot, and 32

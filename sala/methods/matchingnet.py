@@ -29,7 +29,7 @@ class MatchingNet(Method):
     4. K times: r = sum_i softmax_i(h.g(x_i)) g(x_i); h <- LSTM(f'(x), [h, r]) + f'(x);
        f(x) is the last h
 
-    Unlabeled images are not used: no published form has them. The logits are log P.
+    Unlabeled images are not used: the paper has no form with them. The logits are log P.
 
     Deviations: f' and g' are one network, as in the paper's experiments, and the common one. `scale` multiplies the cosine
     and is 1 in the paper; then no class of five has more than e^2 / (e^2 + 4) of the probability, and e / (e + 4) where a

@@ -24,7 +24,8 @@ class RelationNet(Method):
     3. r_ij = g(f(x_i), f(x_j)) in (0, 1), g the relation module                   (eq. 1)
     4. loss: mean of (r_ij - 1[y_i = y_j])^2 over all pairs                        (eq. 2)
 
-    Unlabeled images are not used: no published form has them. The logits are those of r: before the sigmoid.
+    Unlabeled images are not used: the paper has no form with them; that of `MetaGAN` has, by `discriminator="relation"`. The
+    logits are those of r: before the sigmoid.
 
     Deviations: the loss is the mean over pairs, as in the released code, where eq. 2 has the sum. The maps of a class are
     averaged, not summed, so that classes may have different numbers of shots, also other ones than in training. With equal
