@@ -45,7 +45,9 @@ def test_a_group_of_one_class_is_confirmed_by_one_click(clicks: ModuleType, draw
     assert len(curve) == 4  # before the first click and after each of three
 
 
-def test_a_group_of_two_classes_costs_a_click_in_vain_and_one_for_its_first_image(clicks: ModuleType, draw: Any) -> None:
+def test_a_group_of_two_classes_costs_a_click_in_vain_and_one_for_its_first_image(
+    clicks: ModuleType, draw: Any
+) -> None:
     curve, n_left = asked(clicks, draw, [0, N_OF_EACH], to=0, most_clicks=3)
     assert n_left == [12, 11]
     assert len(curve) == 4 and curve[1] == curve[0]

@@ -13,6 +13,8 @@ import pytest
 from tests.helpers.browser import chromium
 from tests.helpers.pages import COLORS, draw, open_session, running
 
+TALL: Any = {"width": 1300, "height": 2000}  # all tiles of the small pool are there, wherever a label moves them
+
 
 @pytest.fixture(name="browser", scope="module")
 def browser_opened() -> Iterator[Any]:

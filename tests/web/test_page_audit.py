@@ -63,6 +63,7 @@ def test_a_goal_is_kept_and_answered(browser: Any, folders: tuple[Path, Path]) -
     with opened(browser, folders) as page:
         page.wait_for_function("() => /–/.test(document.querySelector('#estimate').textContent)")
         page.click("#progress-button")
+        assert page.evaluate("document.activeElement.id") == "progress"  # no field: a phone would show its keyboard
         page.fill("#goal", "99.5")
         page.wait_for_function("() => /at most/.test(document.querySelector('#goal-text').textContent)")
         page.fill("#goal", "5")
@@ -87,6 +88,8 @@ def test_outliers_that_leave_together_are_explained_on_the_screen(browser: Any, 
         page.click('.assign[data-class="2"]')
         settled(page, 3)
         assert not session.snapshot().is_rejected.any()
-        told = page.evaluate("() => fetch('api/progress').then((answer) => answer.json()).then((all) => all.rejections)")
+        told = page.evaluate(
+            "() => fetch('api/progress').then((answer) => answer.json()).then((all) => all.rejections)"
+        )
         assert told.startswith(f"{n_rejected} ")
         page.locator("#moved").get_by_text(told, exact=True).wait_for()

@@ -12,7 +12,7 @@ import pytest
 
 from sala.web.checks import Checks
 from sala.web.session import Session
-from tests.helpers.open_page import browser_opened, opened, settled, tile  # noqa: F401  (fixtures)
+from tests.helpers.open_page import TALL, browser_opened, opened, settled, tile  # noqa: F401  (fixtures)
 from tests.helpers.pages import COLORS, draw, open_session, row_of
 
 
@@ -88,7 +88,7 @@ def test_a_correction_in_the_dialog_is_told_there_with_an_undo(browser: Any, wro
 
 @pytest.mark.slow
 def test_a_key_and_a_button_label_what_is_compared(browser: Any, folders: tuple[Path, Path]) -> None:
-    with opened(browser, folders) as page:
+    with opened(browser, folders, viewport=TALL) as page:
         session: Session = page.session
         red4 = row_of(session, "red-4.png")
         tile(page, "red-4.png").click()

@@ -11,7 +11,7 @@ import pytest
 
 from sala.labeling.project import OUTLIER, UNLABELED
 from sala.web.session import CLEAR
-from tests.helpers.open_page import browser_opened, opened, page_opened, settled, tile  # noqa: F401  (fixtures)
+from tests.helpers.open_page import TALL, browser_opened, opened, page_opened, settled, tile  # noqa: F401  (fixtures)
 from tests.helpers.pages import COLORS, draw, row_of
 
 pytestmark = pytest.mark.slow
@@ -169,6 +169,8 @@ def test_undo_and_redo_in_quick_succession_end_where_they_should(page: Any) -> N
 def test_two_tabs_and_another_browser_follow_each_other_within_a_second(browser: Any, page: Any) -> None:
     session, red4 = page.session, row_of(page.session, "red-4.png")
     others = [page.context.new_page(), browser.new_context().new_page()]
+    for one in (page, *others):
+        one.set_viewport_size(TALL)
     for other in others:
         other.goto(page.address + "#all")
         other.wait_for_selector("body[data-ready]")

@@ -82,6 +82,7 @@ function openProgress() {
   if (!told) return;
   drawDialog();
   openDialog($("#progress"));
+  $("#progress").focus(); // not the goal, which would bring a phone's keyboard up
 }
 
 async function go(anew) {
