@@ -48,6 +48,7 @@ PARTS: tuple[Part, ...] = (
     ("no further linear share for inliers", {}, {"INLIER_SHARE": 0.0}, {}),
     ("no neighbors", {}, {}, {"neighbors.Neighborhood.mean_value": lambda self, x, step=0: x.new_zeros(len(x))}),
     ("no likeness to labeled images", {}, {}, {"mixture.Mixture.likeness": lambda self, x: x.new_zeros(len(x))}),
+    ("equal class sizes", {}, {"SIZE_PRIOR": 1e9}, {}),
     ("dimension d, not the effective one", {}, {}, {"mixture.effective_dimension": lambda x: float(x.shape[1])}),
     ("no outlier component", {}, {"OUTLIER_SHARE": 1e-6, "OUTLIER_SHARE_PRIOR": 1e9}, {}),
     ("own part in the prototypes", {}, {}, {"mixture.leave_one_out_similarities": _own_part_kept}),

@@ -10,12 +10,13 @@ from __future__ import annotations
 LABELED_WEIGHT = 2.0  # of a labeled image in a prototype, where a certain inlier of the pool has 1
 LINEAR_SHARE = 0.3  # of the linear classifier in a similarity, with many labeled images of a class
 INLIER_SHARE = 0.4  # of the linear classifier in what tells inliers: the pool alone could vouch for outliers
+SIZE_PRIOR = 10.0  # images of each class expected beforehand, so that no class is taken for empty
 OUTLIER_SHARE, OUTLIER_SHARE_PRIOR = 0.3, 10.0  # expected share of outliers, and how many images that counts for
 N_DIRECTIONS = 8  # of the largest within-class covariance, which whitening shrinks
 # ---- fitted by calibrate.py
 # log-odds of the expected accuracy: of 1, log-odds of the pool's agreement with itself (agreement.py)
-ACCURACY: tuple[float, ...] = (-0.328, 0.919)
+ACCURACY: tuple[float, ...] = (-0.296, 0.905)
 TEMPERATURE_STRENGTH = 20.0  # of that prior, as a number of held-out images
 # log-odds of outliers: of 1, e, l, log(1 + m), e log(1 + m), log(1 - p) (calibration.py)
-OUTLIERS: tuple[float, ...] = (-0.808, 0.104, -1.858, 0.036, 0.142, 0.239)
+OUTLIERS: tuple[float, ...] = (-0.824, 0.104, -1.771, 0.033, 0.145, 0.236)
 CAUTION = 5.0  # times as many inliers among the rejected as held-out images tell

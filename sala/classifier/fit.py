@@ -56,7 +56,7 @@ class Fitted:
     """What `fit_pool` returns."""
 
     model: LabelModel  # predicts new images
-    pool: PoolPredictions  # one row per pool image
+    pool: PoolPredictions  # each image without its own part in the prototypes
     held_out: HeldOut  # for a reliability diagram
 
     @property

@@ -1,10 +1,10 @@
 """The model: a mixture of one component per class and one for outliers, on embeddings of length 1.
 
-    p(x) = (1 - o) / k sum_c vMF(x; mu_c, kappa) + o U(x)
+    p(x) = (1 - o) sum_c pi_c vMF(x; mu_c, kappa) + o U(x)
 
-vMF is the von Mises-Fisher density on the sphere, with one concentration kappa for all k classes, U the uniform density. Real
+vMF is the von Mises-Fisher density on the sphere, with one concentration kappa for all classes, U the uniform density. Real
 embeddings fill far fewer than their d dimensions, so both are taken on a sphere of the effective dimension D (Banerjee et al.,
-JMLR 2005, with d). What remains of a component is its log-ratio to U, kappa (mu_c . x) - A(kappa). EM fits mu, kappa and o
+JMLR 2005, with d). What remains of a component is its log-ratio to U, kappa (mu_c . x) - A(kappa). EM fits mu, pi, kappa and o
 with the labeled images clamped to their classes. Each image is compared with prototypes without its own part in them.
 """
 
@@ -34,6 +34,7 @@ class Mixture:
     prototypes: Tensor  # [k, d], that tell classes: directions of the pool's classes and the linear classifier's share
     inlier_prototypes: Tensor  # [k, d], that tell inliers: more of the linear classifier
     labeled_prototypes: Tensor  # [k, d], directions of the labeled images alone
+    log_sizes: Tensor  # [k], log pi
     known_outliers: Tensor  # [m, d], components of their own
     concentration: float  # kappa
     dimension: float  # D
@@ -43,8 +44,8 @@ class Mixture:
     evidence_scale: float = 1.0
 
     def logits(self, embeddings: Tensor) -> Tensor:  # [n, d] -> [n, k]
-        """kappa (mu_c . x): their softmax is the posterior of the classes, given an inlier."""
-        return self.concentration * (embeddings @ self.prototypes.T)
+        """kappa (mu_c . x) + log pi_c: their softmax is the posterior of the classes, given an inlier."""
+        return self.concentration * (embeddings @ self.prototypes.T) + self.log_sizes
 
     def weights(self, embeddings: Tensor) -> Tensor:  # [n, d] -> [n, k]
         """The joint posterior of class and inlier."""
@@ -69,7 +70,7 @@ class Mixture:
 
     def _evidence(self, similarities: Tensor, embeddings: Tensor) -> Tensor:  # [n, k], [n, d] -> [n]
         ratio = log_partition(self.concentration, self.dimension)
-        inlier = (self.concentration * similarities).logsumexp(-1) - math.log(similarities.shape[1]) - ratio
+        inlier = (self.concentration * similarities + self.log_sizes).logsumexp(-1) - ratio
         return self._known_evidence(embeddings, ratio) - inlier
 
     def _known_evidence(self, embeddings: Tensor, ratio: float) -> Tensor:  # [n, d] -> [n]
@@ -111,13 +112,16 @@ def fit_mixture(
         assigned = one_hot(alone.argmax(-1), n_way, like=pool) if is_first and n else w
         scale = _ratio(assigned * alone, assigned * to_linear)
         to_classes, to_inliers = ((1 - a) * alone + a * scale * to_linear for a in (share, inlier_share))
-        similarity, directions = mean_similarity(to_classes, assigned), unit_length(sums)
+        similarity = mean_similarity(to_classes, assigned)
+        directions, sizes = unit_length(sums), w.sum(0) + chosen.SIZE_PRIOR
         mixture = Mixture(
             (1 - share) * directions + share * scale * linear,
-            (1 - inlier_share) * directions + inlier_share * scale * linear, unit_length(labeled), known_outliers,
-            concentration(similarity, dimension), dimension, similarity, outlier_share,
+            (1 - inlier_share) * directions + inlier_share * scale * linear, unit_length(labeled),
+            (sizes / sizes.sum()).log(), known_outliers, concentration(similarity, dimension), dimension, similarity,
+            outlier_share,
         )  # fmt: skip
-        logits, evidence = mixture.concentration * to_classes, mixture._evidence(to_inliers, pool)
+        logits = mixture.concentration * to_classes + mixture.log_sizes
+        evidence = mixture._evidence(to_inliers, pool)
         if step == n_steps:
             break
         inlier = torch.sigmoid(-evidence - log_odds(outlier_share))

@@ -27,7 +27,7 @@ from sala.errors import SalaError
 # of the tensors in a file: d features, k classes, r whitened directions, m known outliers, n neighbors in q directions
 SHAPES = {
     "center": "d", "scale": "d", "whitening_directions": "dr", "whitening_shrinkage": "r", "prototypes": "kd",
-    "inlier_prototypes": "kd", "labeled_prototypes": "kd", "known_outliers": "md",
+    "inlier_prototypes": "kd", "labeled_prototypes": "kd", "log_sizes": "k", "known_outliers": "md",
     "neighbor_directions": "dq", "neighbor_points": "nq", "neighbor_values": "n",
 }  # fmt: skip
 MIXTURE_TENSORS, MIXTURE_NUMBERS = ([f.name for f in fields(Mixture) if f.type == kind] for kind in ("Tensor", "float"))

@@ -16,7 +16,7 @@ from sala.text import printable
 
 T = TypeVar("T")
 KIND = "label-model"
-FORMAT = 12
+FORMAT = 11
 NAME = "model.safetensors"  # what `sala label` calls it
 AGAIN = "make it again with `sala label`"
 

@@ -132,19 +132,14 @@ def classify(
         "n_pool": int(project.is_pool.sum()),
         **({"descriptions": descriptions.texts, "n_prior_examples": n_prior_examples} if descriptions else {}),
     }
+    n_held_out, n_answers = len(fitted.held_out_outlier_probability), len(answers.claims) if answers else 0
     return LabelingResult(
         images,
         table.predictions(project.first, names, given, thresholds, answers.is_confirmed if answers else None),
         replace(fitted.model, note=note),
         fitted.held_out,
         fitted.rejection_obstacle if thresholds.outlier >= 1 else "",
-        RejectionBasis(
-            fitted.rejection_obstacle,
-            len(outliers),
-            len(fitted.held_out_outlier_probability),
-            len(answers.claims) if answers else 0,
-            own.outlier,
-        ),
+        RejectionBasis(fitted.rejection_obstacle, len(outliers), n_held_out, n_answers, own.outlier),
     )
 
 

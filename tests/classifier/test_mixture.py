@@ -73,6 +73,7 @@ def test_each_step_of_em_equals_its_slow_twin(n_steps: int, n_known: int) -> Non
         (found.logits, expected.logits),
         (found.evidence, expected.evidence),
         (found.weights, expected.weights),  # type: ignore[attr-defined]
+        (found.mixture.log_sizes, expected.log_sizes),
         (found.mixture.prototypes, expected.prototypes),
         (found.mixture.inlier_prototypes, expected.inlier_prototypes),
     ):
@@ -92,8 +93,9 @@ def test_weights_of_an_earlier_fit_are_taken_up() -> None:
 
 def some_mixture(n_known: int) -> Mixture:
     prototypes, inlier_prototypes = 0.8 * random_units(3, 6), 0.9 * random_units(3, 6, seed=1)
+    log_sizes = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
     return Mixture(
-        prototypes, inlier_prototypes, random_units(3, 6, seed=4), random_units(n_known, 6, seed=2),
+        prototypes, inlier_prototypes, random_units(3, 6, seed=4), log_sizes, random_units(n_known, 6, seed=2),
         8.0, 15.0, 0.4, 0.25, -3.0, 2.0,
     )  # fmt: skip
 
@@ -102,14 +104,14 @@ def some_mixture(n_known: int) -> Mixture:
 def test_the_posterior_of_new_images_equals_its_slow_twin(n_known: int) -> None:
     found, x = some_mixture(n_known), random_units(7, 6, seed=3)
     logits, evidence, weights = found.logits(x), found.evidence(x), found.weights(x)
-    known, ratio = found.known_outliers.tolist(), log_partition(8.0, 15.0)
+    log_sizes, known, ratio = found.log_sizes.tolist(), found.known_outliers.tolist(), log_partition(8.0, 15.0)
     for i, u in enumerate(x.tolist()):
-        expected = [8.0 * slow.dot(u, p) for p in found.prototypes.tolist()]
+        expected = [8.0 * slow.dot(u, p) + size for p, size in zip(found.prototypes.tolist(), log_sizes, strict=True)]
         assert logits[i].tolist() == pytest.approx(expected)
         similarities = [slow.dot(u, p) for p in found.inlier_prototypes.tolist()]
         like = max(slow.dot(u, p) for p in found.labeled_prototypes.tolist())
         assert float(found.likeness(x)[i]) == pytest.approx(like)
-        e = slow.evidence_of(similarities, u, known, 8.0, ratio)
+        e = slow.evidence_of(similarities, log_sizes, u, known, 8.0, ratio)
         assert float(evidence[i]) == pytest.approx(e)
         inlier = 1 / (1 + math.exp(e) * 0.25 / 0.75)  # Bayes' rule
         assert weights[i].tolist() == pytest.approx([inlier * p for p in slow.softmax(expected)])

@@ -103,7 +103,7 @@ def test_features_that_are_not_finite_are_refused_with_their_row(model: LabelMod
 
 TENSORS = [
     "center", "scale", "whitening_directions", "whitening_shrinkage", "prototypes", "inlier_prototypes",
-    "labeled_prototypes", "known_outliers", "neighbor_directions", "neighbor_points", "neighbor_values",
+    "labeled_prototypes", "log_sizes", "known_outliers", "neighbor_directions", "neighbor_points", "neighbor_values",
 ]  # fmt: skip
 
 

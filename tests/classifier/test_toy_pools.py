@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from sala.classifier import coefficients
 from sala.classifier.config import ClassifierConfig
 from sala.classifier.mixture import Posterior, fit_mixture
 from sala.classifier.pipeline import classify_pool
@@ -37,10 +38,19 @@ def test_three_clusters_are_the_classes_and_what_is_far_from_them_are_outliers()
     torch.testing.assert_close(unit_length(found.mixture.prototypes), torch.stack([CAT, DOG, OWL]), atol=0.06, rtol=0)
 
 
-def test_a_large_class_takes_no_images_of_small_ones() -> None:
-    pool = torch.cat([around(CAT, 80), around(DOG, 8), around(OWL, 8)])
-    found = fitted(pool, torch.stack([CAT, DOG, OWL]), [0, 1, 2])
-    assert found.logits.argmax(-1).tolist() == [0] * 80 + [1] * 8 + [2] * 8
+def test_sizes_of_classes_follow_the_pool() -> None:
+    pool = torch.cat([around(CAT, 80), around(DOG, 10), around(OWL, 10)])
+    for part, expected in ((pool, [90 / 130, 20 / 130, 20 / 130]), (pool[:0], [1 / 3] * 3)):  # each counts 10 more
+        log_sizes = fitted(part, torch.stack([CAT, DOG, OWL]), [0, 1, 2]).mixture.log_sizes
+        assert log_sizes.exp().tolist() == pytest.approx(expected, abs=0.02)
+
+
+def test_classes_that_the_pool_lacks_take_few_of_its_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cats alone, some of them unusual: dogs and owls are not expected where hardly any are found."""
+    pool, support = around(CAT, 60, noise=0.4, seed=3), torch.stack([CAT, DOG, OWL])
+    assert (fitted(pool, support, [0, 1, 2]).logits.argmax(-1) == 0).float().mean() > 0.9
+    monkeypatch.setattr(coefficients, "SIZE_PRIOR", 1e9)  # equal shares, whatever the pool has
+    assert (fitted(pool, support, [0, 1, 2]).logits.argmax(-1) == 0).float().mean() < 0.5
 
 
 def test_more_unlabeled_owls_move_the_owl_prototype() -> None:
@@ -83,7 +93,7 @@ def test_an_image_at_the_center_moves_no_prototype() -> None:
     assert not found.weights[3].any() and found.evidence.isfinite().all() and found.weights[4:].sum(-1).min() > 0.9
     support, weights = torch.stack([CAT, DOG, OWL]), torch.full((60, 3), 0.3)
     again = fit_mixture(pool, support, torch.arange(3), pool[:0], n_steps=0, weights=weights)
-    assert not again.weights[3].any() and not again.logits[3].any()
+    assert not again.weights[3].any() and not (again.logits[3] - again.mixture.log_sizes).any()
 
 
 def test_one_class_and_its_outliers_are_told_apart() -> None:
@@ -114,8 +124,8 @@ def test_an_outlier_among_outliers_is_one_more_probably_than_an_image_alone() ->
 
 
 def test_outliers_that_have_moved_a_prototype_do_not_pass_for_the_labeled_images() -> None:
-    """Five cats and a hundred cars, much like cats: the mixture alone does not tell them apart."""
-    cats, cars = around(CAT, 5), around(unit_length(1.5 * CAT + CAR), 100)
+    """Five cats and a hundred cars, a little like cats: the mixture alone does not tell them apart."""
+    cats, cars = around(CAT, 5), around(unit_length(CAT + CAR), 100)
     pool, support = torch.cat([cats, around(DOG, 5), cars]), torch.stack([CAT, DOG])
     found = classify_pool(pool, support, torch.arange(2), pool[:0], ClassifierConfig(n_directions=0))
     mixed, likeness = found.outlier_evidence.unbind(-1)

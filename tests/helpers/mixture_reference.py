@@ -61,9 +61,11 @@ def known_evidence(u: Vector, known: list[Vector], kappa: float, ratio: float) -
     return math.log(sum(densities) / len(densities))
 
 
-def evidence_of(similarities: Vector, u: Vector, known: list[Vector], kappa: float, ratio: float) -> float:
-    """log p(u | outlier) - log p(u | inlier), both as ratios to the uniform density; classes have equal shares."""
-    inlier = math.log(sum(math.exp(kappa * s) for s in similarities) / len(similarities)) - ratio
+def evidence_of(
+    similarities: Vector, log_sizes: Vector, u: Vector, known: list[Vector], kappa: float, ratio: float
+) -> float:
+    """log p(u | outlier) - log p(u | inlier), both as ratios to the uniform density."""
+    inlier = log_sum_exp([kappa * s + size for s, size in zip(similarities, log_sizes, strict=True)]) - ratio
     return known_evidence(u, known, kappa, ratio) - inlier
 
 
@@ -99,12 +101,17 @@ class SlowStep:
         self.similarity = min(max(r, mixture.SIMILARITIES[0]), mixture.SIMILARITIES[1])
         self.dimension = effective_dimension(pool if len(pool) > 1 else support)
         self.kappa = self.similarity * self.dimension / (1 - self.similarity**2)
+        sizes = [sum(w[c] for w in weights) + chosen.SIZE_PRIOR for c in classes]
+        self.log_sizes = [math.log(size / sum(sizes)) for size in sizes]
         self.prototypes, self.inlier_prototypes = (
             [combined(1 - s, unit(totals[c]), s * scale, linear[c]) for c in classes] for s in (a, b)
         )
         ratio = mixture.log_partition(self.kappa, self.dimension)
-        self.logits = [[self.kappa * row[c] for c in classes] for row in to_classes]
-        self.evidence = [evidence_of(row, u, known, self.kappa, ratio) for row, u in zip(to_inliers, pool, strict=True)]
+        self.logits = [[self.kappa * row[c] + self.log_sizes[c] for c in classes] for row in to_classes]
+        self.evidence = [
+            evidence_of(row, self.log_sizes, u, known, self.kappa, ratio)
+            for row, u in zip(to_inliers, pool, strict=True)
+        ]
         inlier = [1 / (1 + math.exp(e + log_odds(share))) for e in self.evidence]
         self.next_weights = [
             [p * g * any(u) for p in softmax(row)] for row, g, u in zip(self.logits, inlier, pool, strict=True)

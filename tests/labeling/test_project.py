@@ -163,9 +163,8 @@ def test_the_zip_has_the_files_of_copy_to_with_given_and_predicted_apart(
     (folders[0] / "red").rename(folders[0] / "red: <1>")
     session = open_session(folders)
     first = session.snapshot()
-    precision = float(
-        np.median(first.confidence[(first.given == UNLABELED) & ~first.is_rejected])
-    )  # half of them are uncertain
+    halfway = float(np.median(first.confidence[(first.given == UNLABELED) & ~first.is_rejected]))
+    precision = 2 * halfway - 1  # half of them are uncertain: those below the middle between it and 1
     session.precision = precision
     session.add_class("not used")  # so that it fits anew
     archive = zipfile.ZipFile(io.BytesIO(b"".join(to_zip(session))))
