@@ -222,7 +222,7 @@ def _gaps(evidence: Evidence, dataset: str) -> list[str]:
 def printed_distances(evidence: Evidence) -> str | None:
     """What the protocol's scale does to each method, and to the difference between the two."""
     clauses = [
-        _compared(label, _everywhere(evidence, WITHOUT, key, f"{key}-printed", "with distances as printed"))
+        _compared(label, _everywhere(evidence, WITHOUT, key, f"{key}-printed", "itself with distances as printed"))
         for key, label in (("soft-kmeans", "Soft k-Means"), ("sala", "SALA"))
     ]
     between = _everywhere(
