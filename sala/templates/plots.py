@@ -184,7 +184,7 @@ def reliability(
         axes = all_axes[0]
         axes.plot([0, 1], [0, 1], color=OUTLIER, linewidth=1, linestyle="--", label="perfectly calibrated")
         axes.errorbar(
-            p, share, [share - low, high - share], fmt="o-", color=COLORS[0], capsize=3, label="95 % interval"
+            p, share, np.array([share - low, high - share]), fmt="o-", color=COLORS[0], capsize=3, label="95 % interval"
         )
         for x, y, count in zip(p, share, n, strict=True):
             axes.annotate(f"{int(count)}", (x, y), xytext=(6, -12), textcoords="offset points", fontsize=8)
