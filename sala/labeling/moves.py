@@ -97,8 +97,10 @@ def _threshold_moved(before: Fit, after: Fit, left: Ints, joined: Ints, cause: s
 
 
 def _scores_moved(after: Predictions, left: Ints, joined: Ints, cause: str, new: Counter[int]) -> str:
-    less, more = "less probably outliers", "more probably outliers"
-    told = f"{cause} they are {less if not len(joined) else more if not len(left) else f'{less} or {more}'}"
+    if len(left) and len(joined):
+        told = f"{cause} {len(left)} are less probably outliers than before and {len(joined)} more"
+    else:
+        told = f"{cause} they are {'less' if len(left) else 'more'} probably outliers"
     n_alike = sum(int(c) in new for c in after.label[left])
     return f"{told}, and {n_alike} of them {'is' if n_alike == 1 else 'are'} now of that class" if n_alike else told
 
