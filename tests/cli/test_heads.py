@@ -78,8 +78,8 @@ def test_an_image_that_cannot_be_read_is_left_out_with_a_warning(colors: Path, c
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((), "a run or from --encoder"),
-        (("omniglot-sala", "--encoder", "lite0"), "a run or from --encoder"),
+        ((), "got neither"),
+        (("omniglot-sala", "--encoder", "lite0"), "got both"),
         (("--encoder", "lite0", "--head", "tim"), "--root FOLDER"),
         (("--encoder", "lite0", "--root", "."), "--encoder is for heads"),
         (("--encoder", "lite0", "--root", ".", "--head", "tim", "--split", "val"), "leave out --split"),

@@ -94,9 +94,11 @@ def test_held_out_images_have_a_say_in_what_is_rejected(
     assert (shown.is_rejected[predicted] == (shown.outlier_probability[predicted] > 0.123)).all()
 
 
-def test_a_label_below_a_half_is_never_confident(painted: tuple[Path, Path]) -> None:
-    assert label_folder(*painted, MeanColor(), precision=0.2).thresholds.confident == 0.5
-    assert label_folder(*painted, MeanColor(), precision=0.7).thresholds.confident == 0.7
+@pytest.mark.parametrize(("precision", "confident"), [(0.2, 0.6), (0.9, 0.95), (1.0, 1.0)])
+def test_labels_are_confident_halfway_from_the_precision_to_certainty(
+    painted: tuple[Path, Path], precision: float, confident: float
+) -> None:
+    assert label_folder(*painted, MeanColor(), precision=precision).thresholds.confident == pytest.approx(confident)
 
 
 def test_an_encoder_file_is_noted_by_a_path_that_holds_from_everywhere(
