@@ -148,6 +148,9 @@ def method_steps(seconds: float) -> Iterator[Section]:
     yield "training step of each method, 28 px, 1 thread", rows
 
 
+N_EPISODES, N_ANEW = 1_000, 100  # of a whole test; of those that embed each episode anew
+
+
 def evaluation(seconds: float) -> Iterator[Section]:
     """Episodes on cached embeddings against embedding each anew, and a whole test of 1,000 episodes against that; on Omniglot
     if it is at hand, else on the built-in letters, which have the same size."""
@@ -159,19 +162,22 @@ def evaluation(seconds: float) -> Iterator[Section]:
         embeddings = Embeddings(method, store)
         t = measure(
             {
-                "whole": lambda m=method: evaluate(m, sampler, 1_000),  # type: ignore[misc]
-                "cached": lambda m=method, e=embeddings: evaluate(m, sampler, 1_000, embeddings=e),  # type: ignore[misc]
-                "anew": lambda m=method: _anew(m, sampler, 100),  # type: ignore[misc]
+                "whole": lambda m=method: evaluate(m, sampler, N_EPISODES),  # type: ignore[misc]
+                "cached": lambda m=method, e=embeddings: evaluate(m, sampler, N_EPISODES, embeddings=e),  # type: ignore[misc]
+                "anew": lambda m=method: _anew(m, sampler, N_ANEW),  # type: ignore[misc]
             },
             seconds,
             least=3,
         )
-        whole, anew, cached = t["whole"], t["anew"] / 100, t["cached"] / 1_000
+        whole, anew, cached = t["whole"], t["anew"] / N_ANEW, t["cached"] / N_EPISODES
         note = f"{1 / cached:,.0f} episodes/s against {1 / anew:,.0f}"
         rows.append(Row(f"{name}: anew / cached", anew / cached, "" if name == "tpn" else ">= 100", note))
         rows.append(
             Row(
-                f"{name}: 1,000 anew / whole test", 1_000 * anew / whole, ">= 3.0", f"{whole:.1f} s with its embeddings"
+                f"{name}: {N_EPISODES:,} anew / whole test",
+                N_EPISODES * anew / whole,
+                ">= 3.0",
+                f"{whole:.1f} s with its embeddings",
             )
         )
     yield f"evaluation on {dataset}, drawing of the episodes included", rows
