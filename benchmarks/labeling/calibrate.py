@@ -29,7 +29,7 @@ from pools import write as write_record
 from scipy.special import expit, log_softmax
 from sets import ImageSet, load_sets
 from sklearn.linear_model import LogisticRegression
-from varied import COLUMNS, columns, varied
+from varied import COLUMNS, FEW, columns, few_classes, varied
 
 from sala.classifier import coefficients
 from sala.classifier.calibration import SHARES, fit_temperature, outlier_terms, temperature_prior
@@ -49,7 +49,7 @@ class Task:
     """One pool, as far as calibration sees it."""
 
     image_set: str
-    kind: str  # a column of the benchmark, or "varied"
+    kind: str  # a column of the benchmark, "few classes" or "varied"
     logits: np.ndarray  # [n, k]
     agreement: tuple[float, float, list[float]]  # of the pool with itself, as the temperature's prior takes it
     evidence: np.ndarray  # [n, 2], of outliers
@@ -85,6 +85,9 @@ def draws_of(image_set: ImageSet, n_columns: int, n_varied: int, seed: int) -> I
                     rest = np.setdiff1d(np.arange(len(draw.truth)), outliers[:n])
                     fewer = replace(draw, pool=draw.pool[rest], truth=draw.truth[rest])
                     yield f"{column}, {n} known", fewer, draw.pool[outliers[:n]]
+    for column in FEW:
+        for draw in few_classes(image_set, column, 6, seed):
+            yield column, draw, draw.pool[:0]
     for draw in varied(image_set, n_varied, seed):
         if 0 < len(draw.pool) <= LARGEST_POOL:
             yield "varied", draw, draw.pool[:0]

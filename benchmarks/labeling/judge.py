@@ -3,8 +3,8 @@
     make bench-labeling                                          # embeds once (half an hour), then minutes
     SALA_DATA=FILES python benchmarks/labeling/judge.py --draws 16
 
-Four columns (one or five shots, without and with outliers) of ten classes from each set, and pools of all shapes; see
-varied.py. Ours is measured anew, rivals are kept in the cache by what they were given. Writes results/practice/sets.json.
+Four columns (one or five shots, without and with outliers) of ten classes from each set, pools that have few of the
+classes, and pools of all shapes; see varied.py. Ours is measured anew, rivals are kept in the cache by what they were given. Writes results/practice/sets.json.
 iLPC and self-training take ten seconds a pool and more: only `--slow` has them.
 """
 
@@ -25,7 +25,7 @@ from pools import interval, write
 from sets import SETS, load_sets
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
-from varied import COLUMNS, columns, varied
+from varied import COLUMNS, FEW, columns, few_classes, varied
 
 from sala.atomic import write_atomically
 from sala.cache import cache_folder
@@ -206,7 +206,8 @@ def main() -> None:
     for name, image_set in load_sets(data_root(), args.sets or SETS).items():
         results[name] = judge({c: columns(image_set, c, args.draws, args.seed) for c in COLUMNS}, rivals, kept)
         shapes = [d for d in varied(image_set, args.varied, args.seed) if 0 < len(d.pool) <= LARGEST_VARIED]
-        results[name] |= judge({"varied": shapes}, [], kept)
+        few = {column: few_classes(image_set, column, 6, args.seed) for column in FEW}  # each of its shapes once
+        results[name] |= judge(few, rivals, kept) | judge({"varied": shapes}, [], kept)
         kept.save()
         print(line(name, results[name]), file=sys.stderr, flush=True)
     found = {"draws": args.draws, "varied": args.varied, "seed": args.seed, "results": results}

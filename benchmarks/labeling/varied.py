@@ -2,7 +2,8 @@
 
 `columns` has the four pools that a user meets first: ten classes, one or five examples of each, without outliers or with
 40 % more images of other classes. `varied` draws everything: 5 to 30 classes, 1 to 8 and unequal shots, class sizes 1 : 1 to
-1 : 10, 0 to 80 % outliers, scattered or in a few clusters, similar classes, classes that the pool does not have.
+1 : 10, 0 to 80 % outliers, scattered or in a few clusters, similar classes, classes that the pool does not have. `few_classes`
+has pools with one to three of ten classes, which a mean over all shapes would hide.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from draws import Draw
 from sets import ImageSet
 
 COLUMNS = {"1 shot": (1, 0.0), "1 shot, outliers": (1, 0.4), "5 shots": (5, 0.0), "5 shots, outliers": (5, 0.4)}
+FEW = {"1 shot, few classes": 1, "5 shots, few classes": 5}
 N_WAY, POOL_SIZES = 10, (10, 59)  # of `columns`
 N_SIMILAR = 2  # times the number of classes: classes most like one of them
 
@@ -28,6 +30,18 @@ def columns(image_set: ImageSet, column: str, n_draws: int, seed: int) -> Iterat
         n_way = min(N_WAY, len(order) // 2)
         sizes = rng.integers(POOL_SIZES[0], POOL_SIZES[1] + 1, n_way)
         yield draw_of(rng, image_set, rows, order[:n_way], order[n_way:], np.full(n_way, n_shot), sizes, outliers)
+
+
+def few_classes(image_set: ImageSet, column: str, n_draws: int, seed: int) -> Iterator[Draw]:
+    """Draws of one column of `FEW`: one, two and three classes are in the pool in turn, half of the draws have outliers."""
+    rows = rows_by_class(image_set)
+    for i in range(n_draws):
+        rng = np.random.default_rng([seed, i])
+        order = rng.permutation(sorted(rows))
+        n_way = min(N_WAY, len(order) // 2)
+        sizes = np.where(np.arange(n_way) <= i % 3, rng.integers(POOL_SIZES[0], POOL_SIZES[1] + 1, n_way), 0)
+        shots, outliers = np.full(n_way, FEW[column]), 0.4 * (i % 2)
+        yield draw_of(rng, image_set, rows, order[:n_way], order[n_way:], shots, sizes, outliers)
 
 
 def varied(image_set: ImageSet, n_draws: int, seed: int) -> Iterator[Draw]:

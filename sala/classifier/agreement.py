@@ -1,10 +1,12 @@
 """Agreement of a pool with itself: how far its labels depend on which images happen to be labeled.
 
-    agreement, weights = self_agreement(classify, pool, labels, found)
+    agreement = self_agreement(classify, labels, weights, logits)
 
-Each labeled image is replaced by an image of the pool that was assigned to its class, and the pool is classified anew. Where
+Each labeled image is replaced by another image of its class, as the pool was labeled, and the pool is classified anew. Where
 classes are clear, any example of them gives the same labels; where they are not, the labels change, and many were wrong. So
 the agreement tells the accuracy without a single image to hold out.
+
+The labeled images of a class are among those to draw from: it may be that the pool has no other.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ def self_agreement(
 ) -> Tensor:  # [s], [n, k], [n, k] -> [n]
     """The share of draws that label an image as `logits` do.
 
-    `classify` classifies the pool with its own images, of the given rows, in the place of the labeled ones. `weights` are
-    the joint posterior of class and inlier.
+    `classify` classifies the pool with the images of the given rows in the place of the labeled ones: rows of the pool, and
+    n + i for labeled image i. `weights` are the joint posterior of class and inlier.
     """
     predicted, agreement = logits.argmax(-1), weights.new_zeros(len(logits))
     for rows in drawn_rows(labels, weights, logits) if len(logits) else ():
@@ -34,13 +36,15 @@ def self_agreement(
 
 
 def drawn_rows(labels: Tensor, weights: Tensor, logits: Tensor) -> Tensor:  # [s], [n, k], [n, k] -> [N_DRAWS, s]
-    """Images of the classes of `labels`, at evenly spaced quantiles of their class: the same in whatever order images came."""
+    """Images of the classes of `labels`, at evenly spaced quantiles of their class: the same in whatever order images came.
+    Labeled images, rows n and on, have weight 1 and come last."""
     rows = labels.new_zeros(N_DRAWS, len(labels))
     for c in range(weights.shape[1]):
-        order = logits[:, c].argsort(stable=True)
+        in_pool = logits[:, c].argsort(stable=True)
         places = (labels == c).nonzero()[:, 0]
         n = N_DRAWS * len(places)
-        share = weights[order, c].double().cumsum(0)
+        order = torch.cat([in_pool, len(logits) + places])
+        share = torch.cat([weights[in_pool, c].double(), torch.ones_like(places, dtype=torch.double)]).cumsum(0)
         quantiles = (torch.arange(n, dtype=share.dtype) + 0.5) / n * share[-1]
         chosen = order[torch.searchsorted(share, quantiles).clamp_max(len(order) - 1)]
         rows[:, places] = chosen.view(len(places), N_DRAWS).T

@@ -184,11 +184,13 @@ def pool_agreement(
 ) -> tuple[float, float, list[float]]:
     """What `temperature_prior` wants: agreement, size and confidence of the pool, or of a sample of it."""
     step = sample_step(len(features.pool))
-    pool, known = (normalized(part, center, scale) for part in (features.pool[::step], features.known_outliers))
+    parts = (features.pool[::step], features.support, features.known_outliers)
+    pool, support, known = (normalized(part, center, scale) for part in parts)
+    images = torch.cat([pool, support])
     logits, weights = found.posterior.logits[::step], found.mixture.weights(found.embeddings[::step])
 
     def classify(rows: Tensor) -> ClassifiedPool:
-        return classify_pool(pool.clone(), pool[rows], features.labels, known.clone(), config)
+        return classify_pool(pool.clone(), images[rows], features.labels, known.clone(), config)
 
     trusted, agreement = trust(weights), self_agreement(classify, features.labels, weights, logits)
     n = float(trusted.sum())

@@ -20,11 +20,12 @@ def classified(logits: list[list[float]]) -> Any:
 
 
 def test_images_are_drawn_from_the_class_that_they_stand_for() -> None:
-    """Four images, two certainly of class 0 and two of class 1; three labeled images, of classes 1, 0 and 1."""
+    """Four images, two certainly of class 0 and two of class 1; three labeled images, of classes 1, 0 and 1: rows 4 to 6."""
     weights = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.9, 0.0], [0.0, 0.4]])
     drawn = drawn_rows(torch.tensor([1, 0, 1]), weights, weights.log())
     assert drawn.shape == (agreement.N_DRAWS, 3)
-    assert all(a in (1, 3) and b in (0, 2) and c in (1, 3) for a, b, c in drawn.tolist())
+    assert all(a in (1, 3, 4, 6) and b in (0, 2, 5) and c in (1, 3, 4, 6) for a, b, c in drawn.tolist())
+    assert not set(range(7)) - set(drawn.flatten().tolist()) - {4}, "all but one of the labeled images of class 1"
 
 
 def test_draws_are_at_quantiles_of_the_weights() -> None:
@@ -33,6 +34,21 @@ def test_draws_are_at_quantiles_of_the_weights() -> None:
     logits = torch.tensor([[0.0], [3.0], [2.0], [1.0]])
     assert drawn_rows(torch.tensor([0]), weights, logits).T.tolist() == [[0, 3, 1]]
     assert drawn_rows(torch.tensor([0]), weights.flip(0), logits.flip(0)).T.tolist() == [[3, 0, 2]]
+
+
+def test_a_class_that_the_pool_does_not_have_keeps_its_labeled_images() -> None:
+    weights = torch.tensor([[0.9, 0.0], [0.8, 0.0]])
+    drawn = drawn_rows(torch.tensor([0, 1, 1]), weights, weights.log())
+    assert all(set(row) == {3, 4} for row in drawn[:, 1:].tolist())
+
+
+def test_a_pool_of_one_of_many_classes_has_confident_labels() -> None:
+    """All are of the first class and clearly so; that it has no other class is no reason for doubt."""
+    support, labels = blobs([5] * 6, seed=1, noise=0.2)
+    pool, _ = blobs([40, 0, 0, 0, 0, 0], noise=0.2)
+    predicted = fit_pool(support, labels, pool).pool
+    assert (predicted.label == 0).all()
+    assert predicted.probabilities[:, 0].mean() > 0.95
 
 
 def test_agreement_is_the_share_of_draws_with_the_same_label() -> None:
