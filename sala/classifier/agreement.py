@@ -23,28 +23,27 @@ N_DRAWS = 3  # more tell hardly more
 
 def self_agreement(
     classify: Callable[[Tensor], ClassifiedPool], labels: Tensor, weights: Tensor, logits: Tensor
-) -> Tensor:  # [s], [n, k], [n, k] -> [n]
-    """The share of draws that label an image as `logits` do.
+) -> Tensor:  # [s], [n + s, k], [n + s, k] -> [n]
+    """The share of draws that label an image of the pool as `logits` do.
 
-    `classify` classifies the pool with the images of the given rows in the place of the labeled ones: rows of the pool, and
-    n + i for labeled image i. `weights` are the joint posterior of class and inlier.
+    The first n images are the pool, the others the labeled ones. `classify` classifies the pool with the images of the given
+    rows in the place of the labeled ones. `weights` are the joint posterior of class and inlier, of labeled images their label.
     """
-    predicted, agreement = logits.argmax(-1), weights.new_zeros(len(logits))
-    for rows in drawn_rows(labels, weights, logits) if len(logits) else ():
+    predicted = logits[: len(logits) - len(labels)].argmax(-1)
+    agreement = weights.new_zeros(len(predicted))
+    for rows in drawn_rows(labels, weights, logits) if len(predicted) else ():
         agreement += classify(rows).posterior.logits.argmax(-1) == predicted
     return agreement / N_DRAWS
 
 
 def drawn_rows(labels: Tensor, weights: Tensor, logits: Tensor) -> Tensor:  # [s], [n, k], [n, k] -> [N_DRAWS, s]
-    """Images of the classes of `labels`, at evenly spaced quantiles of their class: the same in whatever order images came.
-    Labeled images, rows n and on, have weight 1 and come last."""
+    """Images of the classes of `labels`, at evenly spaced quantiles of their class: the same in whatever order images came."""
     rows = labels.new_zeros(N_DRAWS, len(labels))
     for c in range(weights.shape[1]):
-        in_pool = logits[:, c].argsort(stable=True)
+        order = logits[:, c].argsort(stable=True)
         places = (labels == c).nonzero()[:, 0]
         n = N_DRAWS * len(places)
-        order = torch.cat([in_pool, len(logits) + places])
-        share = torch.cat([weights[in_pool, c].double(), torch.ones_like(places, dtype=torch.double)]).cumsum(0)
+        share = weights[order, c].double().cumsum(0)
         quantiles = (torch.arange(n, dtype=share.dtype) + 0.5) / n * share[-1]
         chosen = order[torch.searchsorted(share, quantiles).clamp_max(len(order) - 1)]
         rows[:, places] = chosen.view(len(places), N_DRAWS).T

@@ -37,6 +37,7 @@ from sala.classifier.pipeline import ClassifiedPool, classify_pool
 from sala.classifier.predictions import PoolPredictions
 from sala.classifier.rejection import obstacle, rejection_threshold
 from sala.errors import SalaError
+from sala.functional import one_hot
 
 __all__ = ["ClassifierConfig", "Fitted", "HeldOut", "LabelModel", "PoolPredictions", "fit_pool"]
 
@@ -186,15 +187,18 @@ def pool_agreement(
     step = sample_step(len(features.pool))
     parts = (features.pool[::step], features.support, features.known_outliers)
     pool, support, known = (normalized(part, center, scale) for part in parts)
-    images = torch.cat([pool, support])
-    logits, weights = found.posterior.logits[::step], found.mixture.weights(found.embeddings[::step])
+    embeddings, images = found.embeddings[::step], torch.cat([pool, support])
+    logits = torch.cat([found.posterior.logits[::step], found.mixture.logits(found.whitening.apply_(support))])
+    labeled = one_hot(features.labels, logits.shape[1], like=logits)
+    weights = torch.cat([found.mixture.weights(embeddings), labeled])
 
     def classify(rows: Tensor) -> ClassifiedPool:
         return classify_pool(pool.clone(), images[rows], features.labels, known.clone(), config)
 
-    trusted, agreement = trust(weights), self_agreement(classify, features.labels, weights, logits)
+    agreement = self_agreement(classify, features.labels, weights, logits)
+    trusted = trust(weights[: len(pool)])
     n = float(trusted.sum())
-    return float(trusted @ agreement) / max(n, 1e-9), n, mean_confidence(logits, trusted)
+    return float(trusted @ agreement) / max(n, 1e-9), n, mean_confidence(logits[: len(pool)], trusted)
 
 
 def held_out_of(features: TaskFeatures, support: Tensor, config: ClassifierConfig) -> CrossValidated:  # [s, d]

@@ -58,7 +58,7 @@ def embed_project(
     """Embed all images. Labeled ones come first and alone, since the pool may take hours: contradictions between labels, and
     where `needs_examples`, a class of which no image can be used, are told before that."""
     known = np.flatnonzero((project.given != UNLABELED) | ~project.is_pool)
-    _deduplicate(project, known, embedded := embed_files([project.path(int(i)) for i in known], encoder))
+    _deduplicate(project, known, embedded := embed_files(project.files(known.tolist()), encoder))
     if needs_examples:
         _check_examples(project, known, embedded)
     everything = np.arange(len(project.items))
@@ -68,7 +68,7 @@ def embed_project(
         if progress:
             progress(replace(told, n_cached=max(0, told.n_cached - n_just_now)))
 
-    embedded = embed_files([project.path(int(i)) for i in everything], encoder, progress=report)
+    embedded = embed_files(project.files(everything.tolist()), encoder, progress=report)
     kept, rows = _deduplicate(project, everything, embedded)
     features = embedded.features if len(rows) == len(embedded.kept) else rows_of(embedded.features, np.array(rows))
     about = {"which": which, "name": encoder.name, "identity": encoder.identity}
@@ -96,7 +96,8 @@ def _deduplicate(project: Project, indices: NDArray[np.int64], embedded: Embedde
             skipped[project.path(index)] = duplicate(project.path(index), project.path(kept[original]))
             continue
         same.setdefault(original, []).append(len(items))
-        items.append(replace(item, given=given.get(original, UNLABELED)))
+        label = given.get(original, UNLABELED)
+        items.append(item if item.given == label else replace(item, given=label))
         rows.append(row)
     copies = tuple(tuple(group) for group in same.values() if len(group) > 1)
     return replace(project, items=tuple(items), skipped=skipped, copies=copies), rows

@@ -76,38 +76,45 @@ def real_path(path: Path) -> Path:
 
 
 def image_files(root: Path, *, skip: Path | None = None) -> Iterator[tuple[Path, str | None]]:
-    """Images in a folder and all below it, sorted, each with what is wrong with it, if anything is known already.
+    """Images in a folder and all below it, sorted, each with what is wrong with it, if anything is known already."""
+    return ((root / name, problem) for name, problem in image_names(root, skip=skip))
+
+
+def image_names(root: Path, *, skip: Path | None = None) -> Iterator[tuple[str, str | None]]:
+    """The same by their names in the folder, with `/` between the parts: a path of its own for each of a million files
+    costs more than looking them up.
 
     Hidden files and files that are no images by their names are passed over. A link is followed only to a file in the
     same root, so that nothing comes from elsewhere and nothing comes twice. Of the folders on the way to an image the names
     are in memory, and no more.
     """
-    real_root = os.path.realpath(root)
-    left: list[tuple[Path, list[str]]] = []  # folders, each with its names that are to come, the next one last
+    real_root, base = os.path.realpath(root), os.path.join(root, "")
+    left: list[tuple[str, list[str]]] = []  # folders as `a/b/`, each with its names to come, the next one last
 
-    def enter(folder: Path) -> None:
+    def enter(below: str) -> None:
+        folder = Path(base + below)
         if skip is None or real_path(folder) != real_path(skip):
             check_readable(folder)
-            left.append((folder, sorted((name for name in os.listdir(folder) if not is_hidden(name)), reverse=True)))
+            left.append((below, sorted((name for name in os.listdir(folder) if not is_hidden(name)), reverse=True)))
 
     try:
-        enter(root)
+        enter("")
     except OSError as error:
-        yield root, str(unreadable(printable(str(root)), error))
+        yield ".", str(unreadable(printable(str(root)), error))
     while left:
-        folder, names = left[-1]
+        below, names = left[-1]
         if not names:
             left.pop()
             continue
-        path = folder / names.pop()
+        name = below + names.pop()
         try:
-            state = path.lstat()
+            state = os.lstat(base + name)
             if stat.S_ISDIR(state.st_mode):
-                enter(path)
-            elif (problem := _problem(path, state, real_root)) != PASSED_OVER:
-                yield path, problem
+                enter(f"{name}/")
+            elif (problem := _problem(base + name, state, real_root)) != PASSED_OVER:
+                yield name, problem
         except OSError as error:
-            yield path, str(unreadable(printable(str(path)), error))
+            yield name, str(unreadable(printable(str(root / name)), error))
 
 
 PASSED_OVER = ""
@@ -118,12 +125,12 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") and not name.startswith("..")
 
 
-def _problem(path: Path, state: os.stat_result, real_root: str) -> str | None:
+def _problem(name: str, state: os.stat_result, real_root: str) -> str | None:
     """None for an image; PASSED_OVER for what is none; else a sentence."""
-    suffix = path.suffix.lower()
-    if stat.S_ISREG(state.st_mode) and suffix in IMAGE_SUFFIXES and state.st_size:
+    if stat.S_ISREG(state.st_mode) and state.st_size and os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:
         return None  # nearly all of a large pool: nothing more is asked of the disk
-    shown = printable(str(path))
+    path = Path(name)
+    shown, suffix = printable(str(path)), path.suffix.lower()
     if stat.S_ISLNK(state.st_mode):
         is_folder = path.is_dir()
         if suffix not in IMAGE_SUFFIXES and not is_folder:

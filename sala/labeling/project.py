@@ -26,7 +26,7 @@ from sala.labeling.folders import (
     as_text,
     check_readable,
     checked_class,
-    image_files,
+    image_names,
     is_hidden,
     real_path,
 )
@@ -91,6 +91,11 @@ class Project:
     def path(self, index: int) -> Path:
         item = self.items[index]
         return self.roots[item.root] / item.path
+
+    def files(self, indices: Sequence[int]) -> list[str]:
+        """The same of many images, quickly."""
+        roots = {name: os.path.join(root, "") for name, root in self.roots.items()}
+        return [roots[item.root] + item.path for item in map(self.items.__getitem__, indices)]
 
     def open(self, index: int) -> BinaryIO:
         """An image's file. It is inside its folder, whatever became of its links."""
@@ -216,9 +221,9 @@ def _check_differ(labels: Path, names: Sequence[str]) -> None:
 def _image_names(root: Path, skip: Path | None = None) -> tuple[list[str], dict[Path, str]]:
     """Relative paths of the images, and what is known to be unusable."""
     names, skipped = [], {}
-    for path, problem in image_files(root, skip=skip):
+    for name, problem in image_names(root, skip=skip):
         if problem is None:
-            names.append(path.relative_to(root).as_posix())
+            names.append(name)
         else:
-            skipped[path] = problem
+            skipped[root / name] = problem
     return names, skipped
