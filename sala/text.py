@@ -14,3 +14,8 @@ def printable(name: str) -> str:
     if name.isprintable():
         return name
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
+
+
+def escaped_markdown(text: str) -> str:
+    """Text inside Markdown that stays text: a class may be called anything."""
+    return "".join(f"\\{c}" if c in "\\`*_{}[]<>()#+-.!|~&" else c for c in printable(text))

@@ -4,8 +4,8 @@
     SALA_DATA=FILES python benchmarks/labeling/judge.py --draws 16
 
 Four columns (one or five shots, without and with outliers) of ten classes from each set, pools that have few of the
-classes, and pools of all shapes; see varied.py. Ours is measured anew, rivals are kept in the cache by what they were given. Writes results/practice/sets.json.
-iLPC and self-training take ten seconds a pool and more: only `--slow` has them.
+classes, and pools of all shapes; see varied.py. Ours is measured anew, rivals are kept in the cache by what they were given.
+Writes results/practice/sets.json. iLPC and self-training take ten seconds a pool and more: only `--slow` has them.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def self_agreement(
     """The share of draws that label an image of the pool as `logits` do.
 
     The first n images are the pool, the others the labeled ones. `classify` classifies the pool with the images of the given
-    rows in the place of the labeled ones. `weights` are the joint posterior of class and inlier, of labeled images their label.
+    rows in the place of the labeled ones. `weights` are the joint posterior of class and inlier, or the label.
     """
     predicted = logits[: len(logits) - len(labels)].argmax(-1)
     agreement = weights.new_zeros(len(predicted))

@@ -30,7 +30,7 @@ def export(
 
     It takes `pixels`, bytes of images of one size, and gives `probabilities` and `outlier_probability`, or of a run
     `features`. How an image file becomes pixels stands in its metadata. Its answers are compared with PyTorch's before the
-    file is there. Needs `pip install 'sala[onnx]'`.
+    file is there. A model card lies beside it. Needs `pip install 'sala[onnx]'`.
 
     Example: `sala export out/model.safetensors --onnx model.onnx`
 
@@ -67,10 +67,18 @@ def _export_model(path: Path, onnx: Path, encoder: str | None) -> float:
 
 
 def _export_run(run: str, onnx: Path, encoder: str | None) -> float:
+    from sala.atomic import write_atomically
     from sala.encoders.onnx_file import check_installed, write_encoder
     from sala.encoders.run import RunEncoder
+    from sala.encoders.run_card import run_card, run_card_json, run_card_text
+    from sala.labeling.card import card_paths
 
     if encoder is not None:
         raise SalaError(f"--encoder is for models of `sala label`, and {printable(run)} is a run; leave it out")
     check_installed(onnx)
-    return write_encoder(RunEncoder(run), onnx)
+    opened = RunEncoder(run)
+    difference = write_encoder(opened, onnx)
+    card = run_card(opened)
+    for place, text in zip(card_paths(onnx), (run_card_json(card), run_card_text(card)), strict=True):
+        write_atomically(place, text.encode("utf-8", "backslashreplace"))
+    return difference

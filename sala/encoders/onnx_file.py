@@ -98,12 +98,13 @@ def check_installed(path: Path) -> None:
 
 @torch.no_grad()
 def _program(module: nn.Module, pixels: Tensor, outputs: list[str]) -> Any:
-    n = torch.export.Dim("n", min=1, max=MAX_IMAGES)
+    n_images = ({0: torch.export.Dim("n", min=1, max=MAX_IMAGES)},)
     with _quiet():
-        exported = torch.export.export(module, (pixels,), dynamic_shapes=({0: n},), strict=False)
+        exported = torch.export.export(module, (pixels,), dynamic_shapes=n_images, strict=False)
         return torch.onnx.export(
-            exported, dynamo=True, input_names=["pixels"], output_names=outputs, verbose=False, external_data=False
-        )
+            exported, dynamo=True, input_names=["pixels"], output_names=outputs, dynamic_shapes=n_images,
+            verbose=False, external_data=False,
+        )  # fmt: skip
 
 
 @contextmanager

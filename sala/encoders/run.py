@@ -35,7 +35,7 @@ class RunEncoder:
         self.mode = "L" if channels == 1 else "RGB"
         weights = next(path for name in ("best", "last") if (path := folder / f"{name}.safetensors").is_file())
         self.is_of_letters = read_config(folder).protocol.dataset in LETTERS
-        self.name, self.weights = folder.name, [weights]
+        self.folder, self.name, self.weights = folder, folder.name, [weights]
         self.identity = f"run-{file_hash(weights)[:16]}{'-letters' if self.is_of_letters else ''}"
 
     @torch.inference_mode()

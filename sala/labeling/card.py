@@ -18,7 +18,7 @@ from sala.atomic import write_atomically
 from sala.classifier.fit import HeldOut
 from sala.classifier.model import LabelModel
 from sala.labeling.reliability import is_right, wilson_interval
-from sala.text import counted, printable
+from sala.text import counted, escaped_markdown
 
 HELD_OUT = "held_out"  # of a model's note
 LIMITS = (
@@ -112,7 +112,7 @@ def card_json(card: dict[str, Any]) -> str:
 
 def card_text(card: dict[str, Any]) -> str:
     """The card as Markdown."""
-    rows = [f"| {_cell(c['name'])} | {_shown(c['labeled_images'])} |" for c in card["classes"]]
+    rows = [f"| {escaped_markdown(c['name'])} | {_shown(c['labeled_images'])} |" for c in card["classes"]]
     encoder, thresholds = card["encoder"], card["thresholds"]
     lines = [
         "# Model card",
@@ -128,7 +128,7 @@ def card_text(card: dict[str, Any]) -> str:
         *_described_lines(card),
         "## Encoder",
         "",
-        f"{_cell(encoder['name'] or 'not told')} ({_cell(encoder['identity'] or 'not told')}), "
+        f"{escaped_markdown(encoder['name'] or 'not told')} ({escaped_markdown(encoder['identity'] or 'not told')}), "
         f"{card['features']:,} features of an image.",
         "",
         "## Measured",
@@ -149,7 +149,10 @@ def card_text(card: dict[str, Any]) -> str:
 
 
 def _described_lines(card: dict[str, Any]) -> list[str]:
-    texts = [f"- {_cell(name)}: {_cell('; '.join(some))}" for name, some in card["descriptions"].items()]
+    texts = [
+        f"- {escaped_markdown(name)}: {escaped_markdown('; '.join(some))}"
+        for name, some in card["descriptions"].items()
+    ]
     if not texts:
         return []
     n = _shown(card["prior_examples_a_class"])
@@ -215,8 +218,3 @@ def _count(value: Any) -> int | None:
 
 def _shown(value: float | None) -> str:
     return "unknown" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
-
-
-def _cell(text: str) -> str:
-    """Text inside Markdown that stays text: a class may be called anything."""
-    return "".join(f"\\{c}" if c in "\\`*_{}[]<>()#+-.!|~&" else c for c in printable(text))

@@ -188,6 +188,23 @@ def test_a_trained_run_is_exported_by_the_command(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (5, 28, 28, 1), np.uint8)
     (features,) = session.run(["features"], {"pixels": pixels})
     np.testing.assert_allclose(features, open_encoder("omniglot-sala").embed(pixels), atol=1e-4, rtol=1e-4)
+    assert session.get_inputs()[0].shape[0] == session.get_outputs()[0].shape[0] == "n"  # as the docs call it
+
+
+@pytest.mark.slow
+def test_a_trained_run_is_exported_with_a_card_that_says_how_it_was_trained(tmp_path: Path) -> None:
+    sala("train", "--dataset", "glyphs", "--episodes", "4", "--out", tmp_path / "runs" / "little_one")
+    sala("export", tmp_path / "runs" / "little_one", "--onnx", tmp_path / "on" / "net.onnx")
+    card = json.loads((tmp_path / "on" / "net-card.json").read_text())
+    text = (tmp_path / "on" / "net-card.md").read_text()
+    assert (card["run"], card["method"], card["dataset"], card["training_episodes"]) == (
+        "little_one",
+        "sala",
+        "glyphs",
+        4,
+    )
+    assert card["validation"]["episode"] == 4
+    assert "little\\_one" in text and f"{card['validation']['val_accuracy']:.1f}" in text
 
 
 @pytest.mark.slow
