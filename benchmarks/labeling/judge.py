@@ -22,7 +22,7 @@ import torch
 from calibration import calibration_gap
 from draws import Draw, data_root
 from pools import interval, write
-from sets import SETS, load_sets
+from sets import SETS, described, load_sets
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from varied import COLUMNS, FEW, columns, few_classes, varied
@@ -202,15 +202,16 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     rivals = [name for name in RIVALS if args.slow or name not in SLOW]
-    kept, results = Kept(), {}
+    kept, results, about = Kept(), {}, {}
     for name, image_set in load_sets(data_root(), args.sets or SETS).items():
         results[name] = judge({c: columns(image_set, c, args.draws, args.seed) for c in COLUMNS}, rivals, kept)
         shapes = [d for d in varied(image_set, args.varied, args.seed) if 0 < len(d.pool) <= LARGEST_VARIED]
         few = {column: few_classes(image_set, column, 6, args.seed) for column in FEW}  # each of its shapes once
         results[name] |= judge(few, rivals, kept) | judge({"varied": shapes}, [], kept)
+        about[name] = described(image_set)
         kept.save()
         print(line(name, results[name]), file=sys.stderr, flush=True)
-    found = {"draws": args.draws, "varied": args.varied, "seed": args.seed, "results": results}
+    found = {"draws": args.draws, "varied": args.varied, "seed": args.seed, "sets": about, "results": results}
     if args.sets:  # the record has all sets
         print(json.dumps(found, indent=1))
     else:

@@ -5,6 +5,10 @@
 Each set is a function from the folder of datasets to image files by class. A set whose files are not there is left out, with a
 line that says where they come from. No set holds test classes of a dataset that results are reported for: Caltech, the test
 classes of miniImageNet and tiny-tiered and Omniglot's evaluation alphabets stay apart, to try what was chosen here.
+
+Icons and fonts are of Debian packages, others give other images: adwaita-, elementary-xfce-, faenza-, gnome-, gnome-brave-, lxde-,
+mate-, moka-, obsidian-, oxygen- and tango-icon-theme, gnome-colors-common, mate-themes; fonts-dejavu, -freefont-ttf, -lato,
+-liberation, -linuxlibertine and -open-sans. The records say how many images and classes each set had.
 """
 
 from __future__ import annotations
@@ -174,7 +178,7 @@ def digits(root: Path) -> Iterator[Files]:
 def icons(root: Path) -> Iterator[Files]:
     """Desktop icons: a class is one symbol (edit-copy) as different icon themes draw it."""
     if sum((ICONS / theme).is_dir() for theme in ICON_THEMES) < 8:
-        raise FileNotFoundError(f"icon themes in {ICONS} (Debian's tango-, gnome-, oxygen-icon-theme, ...)")
+        raise FileNotFoundError(f"icon themes in {ICONS} (the Debian packages that sets.py names)")
     largest: dict[tuple[str, str], Path] = {}
     for theme in ICON_THEMES:
         for path in sorted((ICONS / theme).rglob("*.png")):
@@ -197,9 +201,7 @@ def printed_letters(root: Path) -> Iterator[Files]:
     """Capitals and digits in the fonts of this machine, dark on light, one font an image."""
     fonts = sorted(path for path in FONTS.rglob("*.?tf") if not _is_symbols(path))
     if len(fonts) < 60:
-        raise FileNotFoundError(
-            f"60 fonts in {FONTS} (Debian's fonts-lato, fonts-linuxlibertine, fonts-open-sans, ...)"
-        )
+        raise FileNotFoundError(f"60 fonts in {FONTS} (the Debian packages that sets.py names)")
     chosen = [fonts[i] for i in np.random.default_rng(0).permutation(len(fonts))[:60]]
     with tempfile.TemporaryDirectory() as folder:
         found: Files = {}
@@ -258,11 +260,16 @@ def _load(root: Path, name: str) -> ImageSet:
         return ImageSet(name, content["features"], content["classes"])
 
 
+def described(image_set: ImageSet) -> str:
+    """How many images and classes it has."""
+    n = np.unique(image_set.classes, return_counts=True)[1]
+    return f"{len(image_set.classes):,} images of {len(n)} classes, {n.min()} to {n.max()} each"
+
+
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     for image_set in load_sets(data_root()).values():
-        n = np.unique(image_set.classes, return_counts=True)[1]
-        print(f"{image_set.name}: {len(image_set.classes)} images of {len(n)} classes, {n.min()} to {n.max()} each")
+        print(f"{image_set.name}: {described(image_set)}")
 
 
 if __name__ == "__main__":
