@@ -6,9 +6,9 @@ Each set is a function from the folder of datasets to image files by class. A se
 line that says where they come from. No set holds test classes of a dataset that results are reported for: Caltech, the test
 classes of miniImageNet and tiny-tiered and Omniglot's evaluation alphabets stay apart, to try what was chosen here.
 
-Icons and fonts are of Debian packages, others give other images: adwaita-, elementary-xfce-, faenza-, gnome-, gnome-brave-, lxde-,
-mate-, moka-, obsidian-, oxygen- and tango-icon-theme, gnome-colors-common, mate-themes; fonts-dejavu, -freefont-ttf, -lato,
--liberation, -linuxlibertine and -open-sans. The records say how many images and classes each set had.
+Icons and fonts are of Debian packages, others give other images: adwaita-, elementary-xfce-, faenza-, gnome-, gnome-brave-,
+lxde-, mate-, moka-, obsidian-, oxygen- and tango-icon-theme, gnome-colors-common, mate-themes; fonts-dejavu, -freefont-ttf,
+-lato, -liberation, -linuxlibertine and -open-sans. The records say how many images and classes each set had.
 """
 
 from __future__ import annotations
