@@ -23,8 +23,8 @@ FORBIDDEN = {
     "heads": {"data", "nn", "methods", "episodes.sampler", "episodes.protocol"},
     **{room: {*RESEARCH} - {"functional", "templates"} for room in LABELING},
 }
-# an encoder from a run is opened when it is asked for, and the classifier as a head when that is
-LAZILY = {("encoders.run", "training"), ("heads.classifier", "classifier")}
+# an encoder from a run, and its card, are opened when they are asked for, and the classifier as a head when that is
+LAZILY = {("encoders.run", "training"), ("encoders.run_card", "training"), ("heads.classifier", "classifier")}
 MAX_MODULE, MAX_FUNCTION, MAX_TOP = 300, 45, 8
 
 
