@@ -216,7 +216,14 @@ def metric() -> Rows:
 
 
 def scale() -> Rows:
-    yield ["images", "threads", "first fit, seconds", "after a label, seconds", "peak memory, MiB", "of that before the fit, MiB"]
+    yield [
+        "images",
+        "threads",
+        "first fit, seconds",
+        "after a label, seconds",
+        "peak memory, MiB",
+        "of that before the fit, MiB",
+    ]
     for name in ("scale-10000.json", "scale-100000.json"):
         found = measured(name)
         yield [f"{found['n']:,}", str(found["threads"]), f"{found['seconds']:.2f}", f"{found['seconds again']:.2f}",
