@@ -10,6 +10,7 @@ from labeling_tables import Rows, best_other, interval, measured
 from scipy.stats import t
 
 SET_COLUMNS = ("1 shot", "1 shot, outliers", "5 shots", "5 shots, outliers")
+FEW_CLASSES = ("1 shot, few classes", "5 shots, few classes")
 
 
 def by_set(column: str, name: str, measure: str) -> dict[str, float]:
@@ -27,9 +28,11 @@ def over_sets(values: list[float], digits: int) -> str:
     return f"{mean(values):.{digits}f} ± {half:.{digits}f}"
 
 
-def sets_measure(measure: str, digits: int, names: Iterable[str] | None = None) -> Rows:
+def sets_measure(
+    measure: str, digits: int, names: Iterable[str] | None = None, among: tuple[str, ...] = SET_COLUMNS
+) -> Rows:
     """Means over the sets, a row for each classifier, best first, with the difference to ours, paired by set."""
-    columns = [column for column in SET_COLUMNS if by_set(column, "sala", measure)]
+    columns = [column for column in among if by_set(column, "sala", measure)]
     yield ["mean over the sets (minus sala)", *columns]
     everyone = next(iter(measured("sets.json")["results"].values()))["1 shot"]
     rows = {name: [by_set(column, name, measure) for column in columns] for name in names or everyone}
@@ -85,12 +88,20 @@ def sets_confident() -> Rows:
         yield [column, f"{n / n_all:.2f}", f"{n_right / n:.3f}", f"{lowest} {right[lowest]:.2f}"]
 
 
+def sets_sizes() -> Rows:
+    yield ["set", "has here"]
+    yield from ([name, about] for name, about in measured("sets.json")["sets"].items())
+
+
 SETS_TABLES: dict[str, Callable[[], Rows]] = {
     "accuracy": lambda: sets_measure("accuracy", 1),
     "by_set": sets_by_set,
     "calibration": lambda: sets_measure("ece", 3),
     "covered": lambda: sets_measure("covered", 3),
     "auroc": lambda: sets_measure("auroc", 3, ("sala", "soft k-means", "largest similarity", "k-th neighbor", "oslo")),
+    "few": lambda: sets_measure("accuracy", 1, among=FEW_CLASSES),
+    "few_calibration": lambda: sets_measure("ece", 3, ("sala", "soft k-means", "label-spreading", "oslo"), FEW_CLASSES),
+    "sizes": sets_sizes,
     "rejected": sets_rejected,
     "confident": sets_confident,
 }
