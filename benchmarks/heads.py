@@ -65,7 +65,7 @@ def measure(
 
 def row_of(run: str, head: str, method: str, result: Result, own: Result, seconds: float) -> dict[str, Any]:
     return {
-        "run": run,
+        "run": Path(run).name,
         "head": head,
         "method": method,
         **asdict(result.interval),
