@@ -131,6 +131,7 @@ MAKERS = {
     "labeling": labeling_table,
     "sets": lambda name: markdown(SETS_TABLES[name]()),
     "compared": compared,
+    "heads": lambda name: (RESULTS / f"{name}.md").read_text(encoding="utf-8"),
 }
 
 
