@@ -30,6 +30,7 @@ from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
 from sala.classifier.fit import ClassifierConfig, Fitted, PoolPredictions, fit_pool
+from sala.labeling.predictions import find_thresholds
 
 ASKED = 0.9  # precision of rejected images: the default of `sala label`
 UNEQUAL = [(1, 5), (1, 10)]  # labeled images of a class, drawn for each
@@ -66,7 +67,7 @@ def measure_sala(made: list[Draw], used: ClassifierConfig | None = None) -> dict
         is_rejected = rejections(fitted)
         rejected += is_rejected.sum(), (is_rejected & ~is_inlier).sum(), (~is_inlier).sum()
         confidence = fitted.pool.probabilities.max(1) * (1 - fitted.pool.outlier_probability)
-        is_confident = ~is_rejected & (confidence >= ASKED)
+        is_confident = ~is_rejected & (confidence >= find_thresholds(fitted, ASKED).confident)
         confident += is_confident.sum(), (is_confident & (fitted.pool.label == draw.truth)).sum(), len(is_inlier)
     return {
         "n": len(made),

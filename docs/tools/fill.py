@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")))
 MARK = re.compile(
-    r"(<!-- (tables|scales|treatments|summary|coverage|findings|labeling|sets|compared): ([\w -]+?) -->\n).*?(<!-- end -->)",
+    r"(<!-- (tables|scales|treatments|summary|coverage|findings|labeling|sets|compared|heads): ([\w -]+?) -->\n).*?(<!-- end -->)",
     re.DOTALL,
 )
 
