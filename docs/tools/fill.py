@@ -36,10 +36,7 @@ from sala.reproduction.tables import columns_of
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md")))
-MARK = re.compile(
-    r"(<!-- (tables|scales|treatments|summary|coverage|findings|labeling|sets|compared|heads): ([\w -]+?) -->\n).*?(<!-- end -->)",
-    re.DOTALL,
-)
+MARK = re.compile(r"(<!-- (\w+): ([\w -]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def shown(names: Iterable[str], dataset: str, budget: str) -> str:
