@@ -80,7 +80,7 @@ def sets_rejected() -> Rows:
 
 def sets_confident() -> Rows:
     yield ["pools", "confident labels: share of the pool", "right", "lowest set"]
-    for column in SET_COLUMNS:
+    for column in (*SET_COLUMNS, *FEW_CLASSES, "varied"):
         counts = {name: r[column]["sala"]["confident"] for name, r in measured("sets.json")["results"].items()}
         right = {name: c[1] / c[0] for name, c in counts.items() if c[0]}
         n, n_right, n_all = (sum(c[i] for c in counts.values()) for i in range(3))

@@ -1,6 +1,6 @@
 """The numbers of the classifier that were chosen or fitted on image sets; other constants stand in the file of their step.
 
-    SALA_DATA=FILES python benchmarks/labeling/calibrate.py     # writes the fitted ones, judged on sets left out
+    SALA_DATA=FILES python benchmarks/labeling/calibrate.py --write     # the fitted ones, judged on sets left out
 
 Those above the line, and `CAUTION`, were chosen by `make bench-labeling`; the others were fitted (docs/results/choices.md).
 """
