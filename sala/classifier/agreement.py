@@ -2,7 +2,7 @@
 
     agreement = self_agreement(classify, labels, weights, logits)
 
-Each labeled image is replaced by another image of its class, as the pool was labeled, and the pool is classified anew. Where
+Each labeled image is replaced by an image of its class, as the pool was labeled, and the pool is classified anew. Where
 classes are clear, any example of them gives the same labels; where they are not, the labels change, and many were wrong. So
 the agreement tells the accuracy without a single image to hold out.
 

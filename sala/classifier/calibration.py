@@ -16,7 +16,7 @@ from torch import Tensor
 from sala.classifier import coefficients as chosen
 from sala.classifier.mixture import Mixture, log_odds
 
-RANGE = (0.02, 4.0)  # of inverse temperatures
+RANGE = (0.02, 4.0)  # of inverse temperatures that match an accuracy
 SHARES = (0.01, 0.99)  # range of the agreement, in which its log-odds are finite
 TYPICAL, TYPICAL_IMAGES = 0.2, 5.0  # inverse temperature of a small pool, and how many images that counts for
 MIN_DOUBT, MIN_RISE = 1e-3, 1e-6

@@ -18,7 +18,7 @@ from sala.classifier.pipeline import ClassifiedPool, outlier_evidence
 
 N_FOLDS, N_FOLDS_LARGE_POOL = 5, 3  # fewer where the pool is large: a correction on the page waits for them
 MAX_HELD_OUT, MAX_TRAINING = 1_000, 5_000  # labeled images; of more, equally many of each class
-LARGE_POOL, POOL_SAMPLE = 1_000, 250  # of a large pool, 250 to 500 images are classified in each fold
+LARGE_POOL, POOL_SAMPLE = 1_000, 250  # of a large pool, 250 to 313 images are classified in each fold
 # rows to train on -> the pool classified without the others, and what embeds further rows as that fit does
 ClassifyWithout = Callable[[Tensor], tuple[ClassifiedPool, Callable[[Tensor], Tensor]]]
 

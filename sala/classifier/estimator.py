@@ -186,7 +186,8 @@ class SALAClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not len(rows):
             raise ValueError(f"y must label at least one row: all {len(y)} are unlabeled, there is nothing to score")
         weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
-        values = y[rows].astype(self.classes_.dtype) if y.dtype.kind == "O" else y[rows]
+        is_text = self.classes_.dtype.kind == "U"
+        values = (y[rows].astype(str) if is_text else _labels(y[rows])) if y.dtype.kind == "O" else y[rows]
         return float(accuracy_score(values, self.predict(X)[rows], sample_weight=weight))
 
     def _predictions(self, X: Any) -> PoolPredictions:

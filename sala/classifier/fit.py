@@ -32,6 +32,7 @@ from sala.classifier.config import ClassifierConfig
 from sala.classifier.cross_validation import N_FOLDS, N_FOLDS_LARGE_POOL, CrossValidated, cross_validate, sample_step
 from sala.classifier.known_outliers import farthest_first
 from sala.classifier.model import LabelModel
+from sala.classifier.model_file import class_names
 from sala.classifier.normalize import Floats, center_of, normalized, scale_of, to_tensor
 from sala.classifier.pipeline import ClassifiedPool, classify_pool
 from sala.classifier.predictions import PoolPredictions
@@ -91,7 +92,7 @@ class TaskFeatures:
 
     def normalization(self) -> tuple[Tensor, Tensor]:  # [d], [d]
         center = center_of(self.support, self.labels, self.pool)
-        return _finite(center), scale_of([self.support, self.pool], center)
+        return _finite(center), _finite(scale_of([self.support, self.pool], center))
 
     def classify(self, center: Tensor, scale: Tensor, config: ClassifierConfig) -> ClassifiedPool:
         parts = (self.pool, self.support, self.known_outliers)
@@ -243,4 +244,8 @@ def _checked_classes(
             f"labels must be 0 .. {n_way - 1}, each at least once: got {np.min(labels)} .. {np.max(labels)}, without "
             f"{missing[:5]}; label an image of each class"
         )
-    return tuple(map(str, classes if classes is not None else range(n_way)))
+    given = [str(name) for name in (range(n_way) if classes is None else classes)]
+    try:
+        return class_names(given)
+    except ValueError as error:
+        raise SalaError(f"{error}, and none empty: got {given[:10]}") from None

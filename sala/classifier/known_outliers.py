@@ -10,12 +10,14 @@ DUPLICATE = 0.9999  # similarity from which two images are the same
 
 
 def farthest_first(embeddings: Tensor, n: int = MAX_KNOWN_OUTLIERS) -> Tensor:  # [m, d] -> rows
-    """Rows of the n most diverse embeddings, or of all if there are no more (farthest-first traversal, Gonzalez 1985)."""
-    if len(embeddings) <= n:
-        return torch.arange(len(embeddings))
-    chosen = [int((embeddings @ embeddings.mean(0)).argmax())]
-    nearest = embeddings @ embeddings[chosen[0]]
-    while len(chosen) < n and float(nearest.min()) < DUPLICATE:
-        chosen.append(int(nearest.argmin()))
-        nearest = torch.maximum(nearest, embeddings @ embeddings[chosen[-1]])
-    return torch.tensor(chosen)
+    """Rows of the n most diverse embeddings (farthest-first traversal, Gonzalez 1985), each of several copies once."""
+    if not len(embeddings):
+        return torch.arange(0)
+    nearest = embeddings.new_full((len(embeddings),), -2.0)  # similarity to the most similar row that is chosen
+    row, chosen = int((embeddings @ embeddings.mean(0)).argmax()), []
+    while len(chosen) < n and float(nearest[row]) < DUPLICATE:
+        chosen.append(row)
+        nearest = torch.maximum(nearest, embeddings @ embeddings[row])
+        nearest[row] = 1.0  # also of an image exactly at the center, which has no length
+        row = int(nearest.argmin())
+    return torch.tensor(sorted(chosen))

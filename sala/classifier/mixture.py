@@ -155,6 +155,7 @@ def leave_one_out_similarities(x: Tensor, sums: Tensor, weights: Tensor) -> Tens
 def effective_dimension(embeddings: Tensor) -> float:  # [n, d]
     """1 / the mean squared similarity of two images: that of random directions in D dimensions is 1 / D."""
     sample = embeddings[:: -(-len(embeddings) // SAMPLE)] if len(embeddings) else embeddings
+    sample = sample[sample.any(-1)]  # an image exactly at the center has no direction
     n = len(sample)
     squares = float((sample @ sample.T).square().sum() - sample.square().sum(-1).square().sum())
     return max(2.0, (n * (n - 1) + DIMENSION_PAIRS) / (squares + DIMENSION_PAIRS / TYPICAL_DIMENSION))

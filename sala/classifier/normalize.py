@@ -43,11 +43,11 @@ def center_of(support: Tensor, labels: Tensor, pool: Tensor) -> Tensor:  # [s, d
     """The origin of the embeddings: the mean of all images, shrunk toward the mean of the labeled classes.
 
     A pool that has only some of the classes has its mean among them, and seen from there these classes look alike. So the
-    mean of all images counts by `trust` = min(1, expected / observed squared distance between the two means). With s
-    labeled images and v the variance of the pool, v / s is expected by chance.
+    mean of all images counts by `trust` = min(1, expected / observed squared distance between the pool's mean and that of the
+    classes). With s labeled images and v the variance of the pool, v / s is expected by chance.
     """
     mean = mean_of([support, pool])
-    if not len(pool) or not mean.isfinite().all():
+    if len(pool) < 2 or not mean.isfinite().all():  # one image has no variance
         return mean
     counts = labels.bincount()
     class_mean = mean_of([support[labels == c].mean(0, keepdim=True) for c in range(len(counts)) if counts[c]])
@@ -59,7 +59,8 @@ def center_of(support: Tensor, labels: Tensor, pool: Tensor) -> Tensor:  # [s, d
 
 
 def scale_of(features: Sequence[Tensor], center: Tensor) -> Tensor:  # some [n, d], [d] -> [d]
-    """The standard deviation of each feature, regularized toward the mean one (`PRIOR_IMAGES`, `SCALE_FLOOR`)."""
+    """The standard deviation of each feature, regularized toward the mean one (`PRIOR_IMAGES`, `SCALE_FLOOR`); 1 where all
+    images are equal."""
     n = sum(map(len, features))
     largest = max(float(extreme.abs()) for part in features if len(part) for extreme in part.aminmax())
     magnitude = 1.0 if SMALL < largest < LARGE else max(largest, torch.finfo(center.dtype).tiny)
@@ -68,12 +69,16 @@ def scale_of(features: Sequence[Tensor], center: Tensor) -> Tensor:  # some [n, 
         for start in range(0, len(part), ROWS):
             rows = part[start : start + ROWS] - center
             squares += (rows if magnitude == 1 else rows.div_(magnitude)).square_().sum(0)
+    if not squares.any():
+        return torch.ones_like(center)
     deviation = ((squares + PRIOR_IMAGES * squares.mean() / n) / (n + PRIOR_IMAGES)).sqrt()
     return (magnitude * (deviation + SCALE_FLOOR * deviation.mean())).to(center.dtype)
 
 
 def normalized(features: Tensor, center: Tensor, scale: Tensor) -> Tensor:  # [n, d], [d], [d] -> [n, d]
-    """(features - center) / scale, brought to length 1; constant features give zeros. The one copy made of a pool."""
+    """(features - center) / scale, brought to length 1; an image at the center gives zeros. The one copy made of a pool."""
     embeddings = features - center
     embeddings /= scale.clamp_min(torch.finfo(scale.dtype).tiny)
+    if len(embeddings) and max(float(extreme.abs()) for extreme in embeddings.aminmax()) > LARGE:
+        embeddings /= embeddings.abs().amax(-1, keepdim=True).clamp_min(1)  # infinite ones become nan, and are refused
     return unit_length(embeddings, out=embeddings)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -155,3 +156,12 @@ def test_known_outliers_raise_the_outlier_probability_of_rows_like_them() -> Non
     assert after.model_.mixture.known_outliers.shape == (4, 3)
     with pytest.raises(ValueError, match="features"):
         SALAClassifier().fit(rows, labels, outliers=outliers[:, :2])
+
+
+def test_a_score_compares_whole_names() -> None:
+    X, y = load_digits(return_X_y=True)
+    X, names = X[:60], np.array(["cat", "dog"])[y[:60] % 2]
+    classifier = SALAClassifier().fit(X, names.astype(object))
+    longer = np.array([f"{name}fish" for name in names], dtype=object)
+    assert classifier.score(X, longer) == 0.0
+    assert classifier.score(X, names.astype(object)) == classifier.score(X, names)

@@ -218,3 +218,42 @@ def test_classes_of_few_shots_are_not_outliers() -> None:
     score = fit_pool(*blobs([1, 10] * 4, noise=0.11, seed=1), pool).pool.outlier_probability
     few, many = ((truth >= 0) & (truth % 2 == odd) for odd in (0, 1))
     assert min(score[truth < 0]) > max(score[few].max(), score[many].max())
+
+
+@pytest.mark.parametrize("n_pool", [0, 3])
+def test_equal_images_are_told_from_others(n_pool: int) -> None:
+    """All labeled images and the pool are copies of one: nothing varies, and other images are still finite."""
+    one, other = 10 * np.random.default_rng(0).standard_normal((2, 300)).astype(np.float32)
+    support, labels, pool = np.stack([one, one]), np.array([0, 0]), np.tile(one, (n_pool, 1))
+    fitted = fit_pool(support, labels, pool, outliers=other[None])
+    for values in (
+        fitted.held_out.outlier_probability,
+        fitted.model.predict(np.stack([one, other])).outlier_probability,
+    ):
+        assert np.isfinite(values).all()
+
+
+def test_a_pool_of_one_image_leaves_the_labeled_one_a_direction() -> None:
+    a, b = np.eye(4, 8, dtype=np.float32)[:2]
+    assert fit_pool(a[None], np.array([0]), b[None]).model.mixture.labeled_prototypes.any()
+
+
+@pytest.mark.parametrize("names", [["a", "a"], ["a", ""]])
+def test_names_that_a_model_file_would_not_take_are_refused(names: list[str]) -> None:
+    support, labels = blobs([1, 1], noise=0.1)
+    with pytest.raises(SalaError, match="class names"):
+        fit_pool(support, labels, support, classes=names)
+
+
+def test_new_images_of_huge_features_keep_their_direction() -> None:
+    (support, labels), (pool, _) = blobs([3, 3, 3], seed=1, noise=0.1), blobs([20, 20, 20], noise=0.1)
+    model = fit_pool(support, labels, pool).model
+    large = model.predict(np.float32(1e12) * support)
+    huge = model.predict(np.float32(1e35) * support)
+    assert np.allclose(huge.probabilities, large.probabilities, atol=1e-3)
+
+
+def test_differences_too_large_for_float32_are_refused() -> None:
+    support = np.array([[3.3e38, 1], [-3.3e38, 0]], np.float32)
+    with pytest.raises(SalaError, match="finite"):
+        fit_pool(support, np.array([0, 1]), np.array([[-3e38, 0], [-1e37, 1]], np.float32))

@@ -98,3 +98,15 @@ def test_their_features_must_have_the_width_of_the_pool() -> None:
         broken[1, 2] = wrong
         with pytest.raises(SalaError, match="finite"):
             fit_pool(support, labels, pool, outliers=broken)
+
+
+def test_copies_of_a_known_outlier_count_once() -> None:
+    support, labels, pool, _, more = like_a_class()
+    once, often = (fit_pool(support, labels, pool, outliers=np.tile(more[:1], (n, 1))) for n in (1, 30))
+    assert np.array_equal(once.pool.outlier_probability, often.pool.outlier_probability)
+
+
+def test_images_at_the_center_are_chosen_once_each() -> None:
+    assert farthest_first(torch.zeros(65, 4), 10).tolist() == sorted(
+        set(farthest_first(torch.zeros(65, 4), 10).tolist())
+    )

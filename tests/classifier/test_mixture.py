@@ -209,3 +209,8 @@ def test_the_mean_similarity_counts_a_typical_image_and_stays_in_its_range() -> 
     assert mean_similarity(similarities[:0], weights[:0]) == pytest.approx(module.TYPICAL_SIMILARITY)
     many = torch.ones(1_000, 1)
     assert (mean_similarity(many, many), mean_similarity(-many, many)) == (0.95, 0.05)
+
+
+def test_images_at_the_center_say_nothing_of_the_dimension() -> None:
+    x = unit_length(torch.randn(50, 8, generator=torch.Generator().manual_seed(0)))
+    assert effective_dimension(torch.cat([x, torch.zeros(50, 8)])) == pytest.approx(effective_dimension(x))

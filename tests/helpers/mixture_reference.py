@@ -43,7 +43,8 @@ def without_own_part(u: Vector, total: Vector, w: float) -> float:
 
 
 def effective_dimension(embeddings: list[Vector]) -> float:
-    squares = [dot(u, v) ** 2 for i, u in enumerate(embeddings) for j, v in enumerate(embeddings) if i != j]
+    some = [u for u in embeddings if any(u)]  # those at the center have no direction
+    squares = [dot(u, v) ** 2 for i, u in enumerate(some) for j, v in enumerate(some) if i != j]
     pairs = len(squares) + mixture.DIMENSION_PAIRS
     return max(2.0, pairs / (sum(squares) + mixture.DIMENSION_PAIRS / mixture.TYPICAL_DIMENSION))
 
