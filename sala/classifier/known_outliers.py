@@ -14,7 +14,8 @@ def farthest_first(embeddings: Tensor, n: int = MAX_KNOWN_OUTLIERS) -> Tensor:  
     if not len(embeddings):
         return torch.arange(0)
     nearest = embeddings.new_full((len(embeddings),), -2.0)  # similarity to the most similar row that is chosen
-    row, chosen = int((embeddings @ embeddings.mean(0)).argmax()), []
+    row = int((embeddings @ embeddings.mean(0)).argmax())
+    chosen: list[int] = []
     while len(chosen) < n and float(nearest[row]) < DUPLICATE:
         chosen.append(row)
         nearest = torch.maximum(nearest, embeddings @ embeddings[row])
