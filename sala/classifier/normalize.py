@@ -79,6 +79,4 @@ def normalized(features: Tensor, center: Tensor, scale: Tensor) -> Tensor:  # [n
     """(features - center) / scale, brought to length 1; an image at the center gives zeros. The one copy made of a pool."""
     embeddings = features - center
     embeddings /= scale.clamp_min(torch.finfo(scale.dtype).tiny)
-    if len(embeddings) and max(float(extreme.abs()) for extreme in embeddings.aminmax()) > LARGE:
-        embeddings /= embeddings.abs().amax(-1, keepdim=True).clamp_min(1)  # infinite ones become nan, and are refused
     return unit_length(embeddings, out=embeddings)

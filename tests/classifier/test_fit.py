@@ -245,14 +245,6 @@ def test_names_that_a_model_file_would_not_take_are_refused(names: list[str]) ->
         fit_pool(support, labels, support, classes=names)
 
 
-def test_new_images_of_huge_features_keep_their_direction() -> None:
-    (support, labels), (pool, _) = blobs([3, 3, 3], seed=1, noise=0.1), blobs([20, 20, 20], noise=0.1)
-    model = fit_pool(support, labels, pool).model
-    large = model.predict(np.float32(1e12) * support)
-    huge = model.predict(np.float32(1e35) * support)
-    assert np.allclose(huge.probabilities, large.probabilities, atol=1e-3)
-
-
 def test_differences_too_large_for_float32_are_refused() -> None:
     support = np.array([[3.3e38, 1], [-3.3e38, 0]], np.float32)
     with pytest.raises(SalaError, match="finite"):
