@@ -248,4 +248,4 @@ def _checked_classes(
     try:
         return class_names(given)
     except ValueError as error:
-        raise SalaError(f"{error}, and none empty: got {given[:10]}") from None
+        raise SalaError(f"{error}: got {given[:10]}") from None

@@ -72,12 +72,15 @@ def numbers_of(cls: type[T], content: Any) -> T:
 
 def class_names(values: Any) -> tuple[str, ...]:
     """Names of classes, if they are non-empty texts that a file can hold, and no two are equal."""
-    is_texts = isinstance(values, list) and all(isinstance(v, str) and v for v in values)
-    if is_texts:
-        "".join(values).encode()  # UnicodeEncodeError, a ValueError: half of a character
+    is_texts = isinstance(values, list) and all(isinstance(v, str) and v and _is_whole(v) for v in values)
     if not is_texts or len(set(values)) < len(values):
-        raise ValueError("class names must be texts, no two of them equal")
+        raise ValueError("class names must be texts of whole characters, none empty, no two of them equal")
     return tuple(values)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether UTF-8 can hold it; it has no halves of characters."""
+    return text == text.encode("utf-8", "replace").decode()
 
 
 def damaged(path: Path, error: Exception) -> SalaError:

@@ -24,7 +24,7 @@ from sala.episodes.sampler import EpisodeSampler
 from sala.errors import SalaError
 from sala.evaluation.embeddings import Embeddings
 from sala.evaluation.evaluate import evaluate
-from sala.methods import METHODS, Method, plugins
+from sala.methods import METHODS, Method, method_class, plugins
 from sala.nn.distributed import ALONE, LostOthers, Ranks
 from sala.training.beginning import (
     begin_with,
@@ -94,6 +94,7 @@ def start_run(
     if ranks.is_first:
         check_free(folder)
     config = named_by_user(config)
+    method_class(config.method)  # a typo is told before the data are prepared
     store = config.open_store(watch.on_data)
     config = fitted(config, store, watch, fit)
     method = fresh_method(config, store)

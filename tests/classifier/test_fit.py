@@ -238,7 +238,7 @@ def test_a_pool_of_one_image_leaves_the_labeled_one_a_direction() -> None:
     assert fit_pool(a[None], np.array([0]), b[None]).model.mixture.labeled_prototypes.any()
 
 
-@pytest.mark.parametrize("names", [["a", "a"], ["a", ""]])
+@pytest.mark.parametrize("names", [["a", "a"], ["a", ""], ["a", "\ud800"]])
 def test_names_that_a_model_file_would_not_take_are_refused(names: list[str]) -> None:
     support, labels = blobs([1, 1], noise=0.1)
     with pytest.raises(SalaError, match="class names"):

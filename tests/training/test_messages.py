@@ -186,3 +186,8 @@ def test_a_method_file_without_logits_is_told_what_to_write(refused: Refused, tm
     (tmp_path / "mine.py").write_text("import sala\n\n\nclass Mine(sala.Method):\n    pass\n")
     words = ["train", "--dataset", "glyphs", "--episodes", "1", "--method", f"{tmp_path}/mine.py:Mine"]
     assert "Mine has no logits; write" in refused(*words, "--out", tmp_path / "run")
+
+
+def test_a_typo_in_a_method_is_told_before_the_data_are_looked_at(refused: Refused, tmp_path: Path) -> None:
+    command = ("train", "--dataset", "folder", "--root", tmp_path / "missing", "--method", "sallla")
+    assert "sallla" in refused(*command, "--out", tmp_path / "run")
