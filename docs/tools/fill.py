@@ -2,6 +2,9 @@
 
     <!-- tables: omniglot -->                  all tables on a dataset that have records; a second word is the budget
     <!-- scales: tiny-tiered -->               the tables of distances as printed
+    <!-- beyond: omniglot -->                 the table of options that no paper has
+    <!-- learning: cpu -->                     what SALA's lead over Soft k-Means does during training, a sentence each
+    <!-- metric: all -->                       how well classes are separated before and after SALA's metric, and the command
     <!-- treatments: miniimagenet 2500 -->    the trials that the scale of distances was chosen by
     <!-- summary: miniimagenet omniglot -->    accuracies of all systems, without and with distractors
     <!-- coverage: miniimagenet -->            what is recorded, what is missing and what a run costs
@@ -30,7 +33,9 @@ from sala.evaluation import formats as as_text
 from sala.reproduction import findings as learned
 from sala.reproduction import formats
 from sala.reproduction.coverage import coverage as covered
-from sala.reproduction.published import TABLES, VARIANTS
+from sala.reproduction.learning import panels_of
+from sala.reproduction.metric import explain, read_metric, rows_of
+from sala.reproduction.published import DATASETS, TABLES, VARIANTS
 from sala.reproduction.tables import columns_of
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +61,24 @@ def tables(dataset: str, budget: str = "cpu") -> str:
 
 def scales(dataset: str, budget: str = "cpu") -> str:
     return shown(("scale", "scale-distractors"), dataset, budget)
+
+
+def beyond(dataset: str, budget: str = "cpu") -> str:
+    return shown(("beyond",), dataset, budget)
+
+
+def learning(budget: str) -> str:
+    panels = panels_of(RESULTS, DATASETS[budget], budget)
+    return "".join(f"- {panel.sentence}\n" for panel in panels) or NOTHING
+
+
+def separation(which: str) -> str:
+    """The rows of one run, or of all."""
+    found = {run: one for run, one in read_metric(RESULTS).items() if which in ("all", run)}
+    if not found:
+        return NOTHING
+    header, rows = rows_of(found)
+    return as_text.markdown(header, [(row, set[int]()) for row in rows]) + f"\n{explain(found)}\n"
 
 
 def treatments(dataset: str, n_episodes: str) -> str:
@@ -121,6 +144,9 @@ def compared(*datasets: str) -> str:
 MAKERS = {
     "tables": tables,
     "scales": scales,
+    "beyond": beyond,
+    "learning": learning,
+    "metric": separation,
     "treatments": treatments,
     "summary": summary,
     "coverage": coverage,

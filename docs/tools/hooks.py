@@ -5,6 +5,8 @@ A page asks for a part by a comment of its own line:
     <!-- api: labeling classifier -->     the public names of these rooms, for mkdocstrings
     <!-- commands -->                     every command with its options, from the typer app
     <!-- include: SECURITY.md -->         a file of the root, with its links made fit for the site
+
+Figures stay in results/, where `sala reproduce` writes them: a page shows one by its path from the page, and the site has a copy.
 """
 
 from __future__ import annotations
@@ -20,17 +22,27 @@ from typing import Any
 import griffe
 import typer
 from latex2mathml.converter import convert
+from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[2]
 API = re.compile(r"<!-- api: ([\w ]+) -->")
 INCLUDE = re.compile(r"<!-- include: ([\w.]+) -->\n")
 COMMANDS = "<!-- commands -->"
+FIGURE = re.compile(r"\]\((?:\.\./)+results/(\w+\.svg)\)")
 MATH = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 SITE_OF = {"SECURITY.md": "explanation/security.md", "CHANGELOG.md": "reference/changelog.md"}
 NOT_ON_SITE = re.compile(r"\[([^\]]+)\]\((?:CONTRIBUTING\.md|RELEASING\.md|CITATION\.cff|LICENSE|README\.md)[^)]*\)")
 
 
+def on_files(files: Any, *, config: Any) -> Any:
+    """The figures of results/ are files of the site."""
+    for path in sorted((ROOT / "results").glob("*.svg")):
+        files.append(File.generated(config, f"assets/{path.name}", abs_src_path=str(path)))
+    return files
+
+
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    markdown = FIGURE.sub(rf"]({posixpath.relpath('assets', posixpath.dirname(page.file.src_uri))}/\1)", markdown)
     markdown = API.sub(lambda m: "\n\n".join(f"::: sala.{name}" for name in names_of(m[1].split())), markdown)
     if COMMANDS in markdown:
         markdown = markdown.replace(COMMANDS, "\n".join(commands()))

@@ -73,24 +73,25 @@ def _listed(texts: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else ", ".join(texts[:-1]) + " and " + texts[-1]
 
 
-def _compared(subject: str, comparisons: Iterable[Comparison]) -> str:
-    """A clause for each verdict that there is: better and worse first."""
+def _compared(subject: str, comparisons: Iterable[Comparison], other: str = "") -> str:
+    """A clause for each verdict that there is, better and worse first; each names `other` once."""
     by_verdict: dict[str, list[str]] = {}
-    for other, difference in comparisons:
-        by_verdict.setdefault(difference.verdict, []).append(f"{other} ({difference})")
-    words = {
+    for words, difference in comparisons:
+        by_verdict.setdefault(difference.verdict, []).append(f"{words} ({difference})")
+    forms = {
         "better": "{} is better than {}",
         "worse": "{} is worse than {}",
         "no difference shown": "{} is not shown to differ from {}",
         "no claim": "there are too few seeds to compare {} with {}",
     }
-    return "; ".join(form.format(subject, _listed(by_verdict[key])) for key, form in words.items() if key in by_verdict)
+    clauses = {verdict: f"{other} {_listed(found)}".lstrip() for verdict, found in by_verdict.items()}
+    return "; ".join(form.format(subject, clauses[verdict]) for verdict, form in forms.items() if verdict in clauses)
 
 
-def _everywhere(evidence: Evidence, n_distractor: int, variant: str, other: str, name: str) -> list[Comparison]:
+def _everywhere(evidence: Evidence, n_distractor: int, variant: str, other: str) -> list[Comparison]:
     """The difference to another variant on each dataset."""
     differences = {d: evidence.difference(d, n_distractor, variant, other) for d in evidence.datasets}
-    return [(f"{name} on {LABELS.get(d, d)}", found) for d, found in differences.items() if found is not None]
+    return [(f"on {LABELS.get(d, d)}", found) for d, found in differences.items() if found is not None]
 
 
 def _strongest(evidence: Evidence, n_distractor: int, pairs: Sequence[tuple[str, str]]) -> str | None:
@@ -114,12 +115,12 @@ def _against(evidence: Evidence, dataset: str, n: int, variant: str, others: Map
 
 
 def sala_without(evidence: Evidence) -> str | None:
-    text = _compared("SALA", _everywhere(evidence, WITHOUT, "sala", "soft-kmeans", "Soft k-Means"))
+    text = _compared("SALA", _everywhere(evidence, WITHOUT, "sala", "soft-kmeans"), "Soft k-Means")
     return f"without distractors, {text}" if text else None
 
 
 def sala_with(evidence: Evidence) -> str | None:
-    text = _compared("SALA", _everywhere(evidence, WITH, "sala", "soft-kmeans", "Soft k-Means"))
+    text = _compared("SALA", _everywhere(evidence, WITH, "sala", "soft-kmeans"), "Soft k-Means")
     return f"with distractors, {text}" if text else None
 
 
@@ -146,8 +147,8 @@ def unlabeled_images(evidence: Evidence) -> str | None:
 
 
 def one_step_at_test(evidence: Evidence) -> str | None:
-    found = _everywhere(evidence, WITHOUT, "semi-inference", "soft-kmeans", "Soft k-Means")
-    text = _compared("ProtoNet with one soft k-means step at test", found)
+    found = _everywhere(evidence, WITHOUT, "semi-inference", "soft-kmeans")
+    text = _compared("ProtoNet with one soft k-means step at test", found, "Soft k-Means")
     return f"without distractors, {text}" if text else None
 
 
@@ -222,13 +223,11 @@ def _gaps(evidence: Evidence, dataset: str) -> list[str]:
 def printed_distances(evidence: Evidence) -> str | None:
     """What the protocol's scale does to each method, and to the difference between the two."""
     clauses = [
-        _compared(label, _everywhere(evidence, WITHOUT, key, f"{key}-printed", "itself with distances as printed"))
+        _compared(label, _everywhere(evidence, WITHOUT, key, f"{key}-printed"), "itself with distances as printed")
         for key, label in (("soft-kmeans", "Soft k-Means"), ("sala", "SALA"))
     ]
-    between = _everywhere(
-        evidence, WITHOUT, "sala-printed", "soft-kmeans-printed", "Soft k-Means, both with distances as printed,"
-    )
-    clauses.append(_compared("SALA", between))
+    between = _everywhere(evidence, WITHOUT, "sala-printed", "soft-kmeans-printed")
+    clauses.append(_compared("SALA", between, "Soft k-Means, both with distances as printed,"))
     return "; ".join(clause for clause in clauses if clause) or None
 
 
