@@ -6,7 +6,7 @@ A page asks for a part by a comment of its own line:
     <!-- commands -->                     every command with its options, from the typer app
     <!-- include: SECURITY.md -->         a file of the root, with its links made fit for the site
 
-Figures stay in results/, where `sala reproduce` writes them: a page shows one by its path from the page, and the site has a copy.
+Figures stay in results/, where `sala reproduce` writes them. A page shows one by its path from the page; the site has a copy.
 """
 
 from __future__ import annotations
