@@ -53,6 +53,15 @@ def test_datasets_with_other_outcomes_share_a_sentence_with_miniimagenet_first()
     assert evidence(*rows).datasets == ["miniimagenet", "omniglot"]
 
 
+def test_datasets_of_one_outcome_share_a_clause() -> None:
+    rows = [omniglot("sala", 95, 96, 97.1), omniglot("soft-kmeans", 90, 91, 92)]
+    for variant, percents in (("sala", (41, 42, 43.1)), ("soft-kmeans", (40, 41, 42))):
+        rows.append(entry(variant, *seeds(*percents), dataset="tiny-tiered", setting="standard"))
+    text = FINDINGS["sala-without"](evidence(*rows)) or ""
+    assert text.count("better") == text.count("Soft k-Means") == 1
+    assert text.index("on Omniglot (+5.03") < text.index("on tiny-tiered (+1.03")
+
+
 def test_a_comparison_is_of_the_dataset_with_most_seeds() -> None:
     rows = [omniglot(v, 90, 91, 92.1, n_distractor=5) for v in ("sala", "tpn")]
     rows += [entry(v, *seeds(50), dataset="miniimagenet", setting="standard", n_distractor=5) for v in ("sala", "tpn")]
