@@ -234,9 +234,9 @@ _CHARACTERS = {"ren": EpisodeShape(n_query=14, n_unlabeled=5), "large": EpisodeS
 _PHOTOS_TRAIN = EpisodeShape(n_query=5, n_unlabeled=15)
 _PHOTOS = {"standard": EpisodeShape(n_query=15, n_unlabeled=20)}
 _TEN_THOUSAND = {"cpu": replace(CPU, n_episodes=10_000), "paper": PAPER}
-# Photographs have d = 1600 (or 256 at 32 x 32 pixels). Summed over so many numbers distances are so large that a short
-# training spends itself on shrinking them, so they start at the scale of Omniglot's, where d = 64. Chosen on validation
-# classes by ProtoNet, one seed; Soft k-Means has been trained with this scale only (benchmarks/distance_scale.py)
+# Photographs have d = 1600 (or 256 at 32 x 32 pixels). Squared distances summed over so many numbers start at the scale of
+# Omniglot's, where d = 64: a short training from the plain sums ends lower. Chosen on validation classes of miniImageNet by
+# ProtoNet, confirmed by Soft k-Means, one seed each (benchmarks/distance_scale.py, records in results/scale)
 _PHOTO_SCALE = 64.0
 
 

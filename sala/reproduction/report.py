@@ -94,7 +94,8 @@ def publish(out: Path, wish: Wish) -> Published:
     for figure in figures:
         files += write_figure(out, figure)
     if wish.is_all and files:
-        learned = findings.sentences(out, next(iter(found), wish.budget), wish.n_episodes)
+        about = wish.budget if wish.budget in found else next(iter(found), wish.budget)
+        learned = findings.sentences(out, about, wish.n_episodes)
         protocols = {one: _datasets(columns_by_table) for one, columns_by_table in found.items()}
         files += [_text(out / "report.html", _page(sections, figures, learned, protocols))]
     written = {path.stem.removesuffix(f"-{wish.budget}") for path in files}
