@@ -43,6 +43,16 @@ def test_each_budget_has_its_own_tables(tmp_path: Path) -> None:
     assert all("too few seeds" in sentence for sentence in written.sentences)
 
 
+@pytest.mark.parametrize("budget", ["cpu", "long"])
+def test_what_was_learned_is_of_the_budget_that_was_asked_for(tmp_path: Path, budget: str) -> None:
+    put(tmp_path, "soft-kmeans", "cpu")
+    for variant in ("soft-kmeans", "sala"):
+        put(tmp_path, variant, "long")
+    publish(tmp_path, Wish(["all"], ["omniglot"], budget))
+    compared = "compare SALA with Soft k-Means" in (tmp_path / "report.html").read_text()
+    assert compared == (budget == "long")
+
+
 def test_tables_hold_all_recorded_datasets_whichever_was_asked_for(tmp_path: Path) -> None:
     put(tmp_path, "sala", "cpu")
     publish(tmp_path, Wish(["table1"], ["tiny-tiered"], "cpu"))
