@@ -71,6 +71,13 @@ def test_a_dataset_that_no_one_named_is_left_out_if_it_is_not_there(
     assert "0 of 1 runs are recorded" in done.stdout and "miniimagenet" not in done.stdout
 
 
+def test_where_no_dataset_is_there_all_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SALA_DATA", raising=False)
+    monkeypatch.setattr("sala.cli.reproduce.DATASETS", {"cpu": ("miniimagenet", "tiny-tiered")})
+    with pytest.raises(SalaError, match="no data of miniimagenet, tiny-tiered is at hand; `sala data fetch NAME`"):
+        CliRunner().invoke(app, [*WORDS, "--out", str(tmp_path)], catch_exceptions=False)
+
+
 def test_a_dataset_that_was_named_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SALA_DATA", raising=False)
     words = [*WORDS, "--dataset", "tieredimagenet", "--budget", "paper", "--out", str(tmp_path)]
