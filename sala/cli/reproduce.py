@@ -107,7 +107,9 @@ def _stores(todo: list[Job], root: str | None, *, may_lack: bool) -> dict[str, I
                 raise
             lacking[name] = error
     if lacking and not stores:
-        raise SalaError(f"no data of {', '.join(lacking)} is at hand; `sala data fetch NAME` gets one, or says where to")
+        raise SalaError(
+            f"no data of {', '.join(lacking)} is at hand; `sala data fetch NAME` gets one, or says where to"
+        )
     for name, reason in lacking.items():
         console.warn(f"the runs on {name} are left out: {reason}; `sala data fetch {name}` gets it, or says where to")
     return stores
